@@ -1,0 +1,67 @@
+"""What the user sees while waiting: a bar on a terminal, plain lines anywhere else."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+#: Results go to `out`, everything said on the way to `err`, so that `--json | jq` works.
+out = Console(soft_wrap=True)
+err = Console(stderr=True, soft_wrap=True)
+
+Advance = Callable[..., None]
+SECONDS_BETWEEN_LINES = 5.0
+
+
+@contextmanager
+def progress(description: str, total: int) -> Iterator[Advance]:
+    """Yield `advance(n=1, note="")`; call it as work gets done, the note being shown beside the bar."""
+    show = _bar if err.is_terminal else _lines
+    with show(description, total) as advance:
+        yield advance
+
+
+@contextmanager
+def _bar(description: str, total: int) -> Iterator[Advance]:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+    with Progress(*columns, console=err, transient=False) as bar:
+        task = bar.add_task(description, total=total, note="")
+
+        def advance(n: int = 1, note: str | None = None) -> None:
+            bar.update(task, advance=n, **({} if note is None else {"note": note}))
+
+        yield advance
+
+
+@contextmanager
+def _lines(description: str, total: int) -> Iterator[Advance]:
+    """One line every few seconds, so that a log of a short job stays empty."""
+    start = last = time.monotonic()
+    done = 0
+
+    def advance(n: int = 1, note: str | None = None) -> None:
+        nonlocal done, last
+        done += n
+        now = time.monotonic()
+        if now - last >= SECONDS_BETWEEN_LINES or (done >= total and now - start > 2):
+            last = now
+            line = f"{description}: {done}/{total}, {now - start:.0f} s {note or ''}"
+            err.print(line.rstrip(), markup=False, highlight=False)
+
+    yield advance

@@ -1,0 +1,5 @@
+"""The one error type that a user is meant to read."""
+
+
+class LobsDICEError(Exception):
+    """A one-sentence account of what is wrong with an input and where, fit to print as it is."""

@@ -1,0 +1,41 @@
+"""Writing files so that a reader sees the old one or the new one, never half of either."""
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from lobsdice.errors import LobsDICEError
+
+
+@contextmanager
+def atomic(path: str | Path) -> Iterator[Path]:
+    """A temporary path beside `path`, for a file or a folder, that replaces `path` on success.
+
+    If the block raises, or the disk is full, `path` is left as it was.
+    """
+    path = Path(path)
+    # The suffix stays last: some writers (np.savez) choose the format by it or append it.
+    temporary = path.with_name(f".{path.stem}.{secrets.token_hex(4)}{path.suffix}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        if temporary.is_dir() and path.is_dir():
+            shutil.rmtree(path)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise LobsDICEError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        if temporary.is_dir():
+            shutil.rmtree(temporary, ignore_errors=True)
+        else:
+            temporary.unlink(missing_ok=True)
+
+
+def cache_folder() -> Path:
+    """Where collected data is kept: $LOBSDICE_CACHE, or `lobsdice` in the user's cache folder."""
+    if named := os.environ.get("LOBSDICE_CACHE"):
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lobsdice"
