@@ -1,0 +1,357 @@
+"""Recorded episodes, with their ends: what every file format is read into.
+
+An episode of T steps has T+1 observations, s_0 .. s_T, and T actions. All episodes of a set lie one
+after the other in the same arrays, so that millions of steps cost no Python loop.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Bool, Float32, Int64
+from numpy.typing import ArrayLike
+
+from lobsdice.errors import LobsDICEError
+from lobsdice.spaces import ActionSpace, Box, Discrete
+
+#: Rows looked at in one go, so that checks of large arrays stay in the processor's cache.
+CHUNK = 1 << 14
+
+Actions = Float32[np.ndarray, "steps action"] | Int64[np.ndarray, " steps"]
+
+
+@dataclass(frozen=True, eq=False)
+class Episodes:
+    """A set of episodes; one that exists is valid. Make it with `Episodes.from_arrays`."""
+
+    observations: Float32[np.ndarray, "rows state"]
+    """T+1 rows for each episode of T steps, episode after episode."""
+    lengths: Int64[np.ndarray, " episodes"]
+    """T, the number of steps, of each episode; at least 1."""
+    terminated: Bool[np.ndarray, " episodes"]
+    """True where the environment ended the episode, False where the recording was cut (truncated)."""
+    actions: Actions | None = None
+    """T rows for each episode, in the user's units; None for state-only recordings."""
+    rewards: Float32[np.ndarray, " steps"] | None = None
+    """Never used for learning; kept to report returns."""
+    action_space: ActionSpace | None = None
+    source: Int64[np.ndarray, " episodes"] | None = None
+    """Which of `source_names` each episode comes from, where episodes of several sources are mixed."""
+    source_names: tuple[str, ...] = ()
+
+    def __post_init__(self):
+        _check_lengths(self)
+        _check_finite("observations", self.observations)
+        if self.rewards is not None:
+            _check_finite("rewards", self.rewards[:, None])
+        if (self.actions is None) != (self.action_space is None):
+            raise LobsDICEError("actions and their action space come together or not at all")
+        if self.actions is not None:
+            _check_actions(self.actions, self.action_space)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        observations: ArrayLike,
+        *,
+        lengths: ArrayLike,
+        terminated: ArrayLike | None = None,
+        actions: ArrayLike | None = None,
+        rewards: ArrayLike | None = None,
+        action_space: ActionSpace | None = None,
+    ) -> "Episodes":
+        """Episodes from anything array-like, converted to the types above; the checks name key and row.
+
+        Without `terminated` every episode counts as truncated. Without `action_space` it is
+        `infer_space(actions)`.
+        """
+        lengths = _numeric("episode_lengths", lengths, np.int64, ndim=1)
+        if terminated is None:
+            terminated = np.zeros(len(lengths), bool)
+        if actions is not None:
+            actions = as_actions(actions)
+            action_space = action_space or infer_space(actions)
+            if isinstance(action_space, Box) and actions.dtype == np.int64:
+                actions = actions[:, None].astype(np.float32)
+        return cls(
+            observations=_numeric("observations", observations, np.float32, ndim=2),
+            lengths=lengths,
+            terminated=_numeric("terminated", terminated, np.bool_, ndim=1),
+            actions=actions,
+            rewards=None if rewards is None else _numeric("rewards", rewards, np.float32, ndim=1),
+            action_space=action_space,
+        )
+
+    def __len__(self) -> int:
+        """The number of episodes."""
+        return len(self.lengths)
+
+    @property
+    def steps(self) -> int:
+        """The number of transitions in all episodes."""
+        return int(self.lengths.sum())
+
+    @property
+    def state_size(self) -> int:
+        return self.observations.shape[1]
+
+    @cached_property
+    def starts(self) -> Int64[np.ndarray, " episodes"]:
+        """The row of `observations` that holds each episode's first state."""
+        return _offsets(self.lengths + 1)
+
+    @cached_property
+    def ends(self) -> Int64[np.ndarray, " episodes"]:
+        """The row of `observations` that holds each episode's final state."""
+        return self.starts + self.lengths
+
+    @cached_property
+    def step_rows(self) -> Int64[np.ndarray, " steps"]:
+        """The row of `observations` that each step leaves; the step enters the row below it."""
+        return np.arange(self.steps) + self.step_episodes
+
+    @cached_property
+    def step_episodes(self) -> Int64[np.ndarray, " steps"]:
+        """The episode of each step."""
+        return np.repeat(np.arange(len(self)), self.lengths)
+
+    @cached_property
+    def step_starts(self) -> Int64[np.ndarray, " episodes"]:
+        """The row of `actions` that holds each episode's first action."""
+        return _offsets(self.lengths)
+
+    def returns(self) -> np.ndarray | None:
+        """The sum of each episode's rewards, where they were recorded."""
+        if self.rewards is None:
+            return None
+        return np.add.reduceat(self.rewards.astype(np.float64), self.step_starts)
+
+    def without_actions(self) -> "Episodes":
+        """The same recordings as an observer sees them."""
+        return replace(self, actions=None, action_space=None)
+
+    def select(self, which: ArrayLike | slice) -> "Episodes":
+        """The episodes with these numbers, in this order."""
+        index = np.arange(len(self))[which]
+        if not len(index):
+            raise LobsDICEError("the selection leaves no episodes")
+        lengths = self.lengths[index]
+        rows = _ranges(self.starts[index], lengths + 1)
+        steps = _ranges(self.step_starts[index], lengths)
+        return replace(
+            self,
+            observations=self.observations[rows],
+            lengths=lengths,
+            terminated=self.terminated[index],
+            actions=None if self.actions is None else self.actions[steps],
+            rewards=None if self.rewards is None else self.rewards[steps],
+            source=None if self.source is None else self.source[index],
+        )
+
+    def first(self, n: int, *, skip: int = 0) -> "Episodes":
+        """The first `n` episodes after the first `skip`, so that two selections can be disjoint."""
+        if n < 1 or skip < 0:
+            raise LobsDICEError(f"cannot take {n} episodes after the first {skip}")
+        if skip + n > len(self):
+            raise LobsDICEError(
+                f"asked for {n} episodes after the first {skip}, but there are only {len(self)}"
+            )
+        return self.select(slice(skip, skip + n))
+
+
+def concatenate(parts: Sequence[Episodes]) -> Episodes:
+    """All episodes of `parts`, which must agree in what they record; source labels are kept."""
+    if not parts:
+        raise LobsDICEError("there are no episodes to put together")
+    head = parts[0]
+    for i, part in enumerate(parts):
+        if part.state_size != head.state_size:
+            raise LobsDICEError(
+                f"part {i} has observations of {part.state_size} numbers, part 0 has {head.state_size}"
+            )
+        if part.action_space != head.action_space:
+            raise LobsDICEError(
+                f"part {i} has the actions {part.action_space}, part 0 has {head.action_space}"
+            )
+    names = tuple(dict.fromkeys(name for part in parts for name in part.source_names))
+    labelled = all(part.source is not None for part in parts)
+    return Episodes(
+        observations=np.concatenate([p.observations for p in parts]),
+        lengths=np.concatenate([p.lengths for p in parts]),
+        terminated=np.concatenate([p.terminated for p in parts]),
+        actions=_together([p.actions for p in parts]),
+        rewards=_together([p.rewards for p in parts]),
+        action_space=head.action_space,
+        source=np.concatenate([_relabel(p, names) for p in parts]) if labelled else None,
+        source_names=names if labelled else (),
+    )
+
+
+def mixture(sources: Mapping[str, Episodes]) -> Episodes:
+    """The episodes of several named sources, each episode labelled with its source."""
+    return concatenate(
+        [
+            replace(part, source=np.zeros(len(part), np.int64), source_names=(name,))
+            for name, part in sources.items()
+        ]
+    )
+
+
+def as_actions(actions: ArrayLike) -> Actions:
+    """Integers of shape (steps,) for discrete actions, float32 of shape (steps, size) otherwise."""
+    array = np.asarray(actions)
+    if array.dtype == object or array.dtype.kind not in "biuf":
+        raise LobsDICEError(f"actions must be numbers, not {array.dtype}")
+    if array.dtype.kind in "biu":
+        if array.ndim == 2 and array.shape[1] == 1:
+            array = array[:, 0]
+        if array.ndim != 1:
+            raise LobsDICEError(
+                f"actions holds integers of shape {array.shape}; discrete actions are one integer "
+                "a step, continuous actions must be floats"
+            )
+        return array.astype(np.int64)
+    if array.ndim == 1:
+        array = array[:, None]
+    return _numeric("actions", array, np.float32, ndim=2)
+
+
+def infer_space(actions: Actions) -> ActionSpace:
+    """The space of actions that came without one.
+
+    Integers: as many actions as the largest one needs. Reals: [-1, 1] where they all fit, otherwise
+    the smallest and largest value of each column (widened where a column is constant).
+    """
+    if not len(actions):
+        raise LobsDICEError("actions is empty")
+    if actions.dtype == np.int64:
+        return Discrete(max(int(actions.max()), 0) + 1)
+    _check_finite("actions", actions)
+    low, high = actions.min(axis=0), actions.max(axis=0)
+    if (low >= -1).all() and (high <= 1).all():
+        low, high = -np.ones_like(low), np.ones_like(high)
+    constant = low == high
+    return Box.of(np.where(constant, low - 1, low), np.where(constant, high + 1, high))
+
+
+def duplicates(episodes: Episodes) -> Int64[np.ndarray, " k"]:
+    """The numbers of the episodes whose observations equal those of an earlier episode."""
+    ends = np.concatenate(
+        [episodes.observations[episodes.starts], episodes.observations[episodes.ends]], axis=1
+    )
+    key = np.concatenate(
+        [row_hashes(ends)[:, None], episodes.lengths[:, None].astype(np.uint64)], axis=1
+    )
+    _, earliest, inverse = np.unique(key, axis=0, return_index=True, return_inverse=True)
+    twin = earliest[inverse.ravel()]
+    candidates = np.flatnonzero(twin != np.arange(len(episodes)))
+    return np.array([i for i in candidates if _same(episodes, i, twin[i])], np.int64)
+
+
+def row_hashes(rows: Float32[np.ndarray, "n width"]) -> np.ndarray:
+    """A 64-bit number for each row, equal for equal rows (0.0 and -0.0 counting as equal)."""
+    factors = np.random.default_rng(0).integers(
+        1, 1 << 63, rows.shape[1], dtype=np.uint64
+    ) | np.uint64(1)
+    hashes = np.empty(len(rows), np.uint64)
+    for start, chunk in _chunks(rows):
+        bits = (chunk + np.float32(0)).view(np.uint32).astype(np.uint64)
+        bits ^= bits << np.uint64(31)
+        hashes[start : start + len(chunk)] = (bits * factors).sum(axis=1, dtype=np.uint64)
+    return hashes
+
+
+def _same(episodes: Episodes, i: int, j: int) -> bool:
+    starts, n = episodes.starts, episodes.lengths[i] + 1
+    x = episodes.observations
+    return bool(np.array_equal(x[starts[i] : starts[i] + n], x[starts[j] : starts[j] + n]))
+
+
+def _check_lengths(e: Episodes) -> None:
+    if not len(e.lengths):
+        raise LobsDICEError("there are no episodes")
+    if (short := np.flatnonzero(e.lengths < 1)).size:
+        raise LobsDICEError(
+            f"episode_lengths row {short[0]} is {e.lengths[short[0]]}; an episode has at least 1 step"
+        )
+    if e.observations.shape[1] == 0:
+        raise LobsDICEError("observations have no columns")
+    steps, count = e.steps, len(e.lengths)
+    expected = {
+        "observations": (len(e.observations), steps + count, "T+1 for each episode of T steps"),
+        "actions": (steps if e.actions is None else len(e.actions), steps, "one a step"),
+        "rewards": (steps if e.rewards is None else len(e.rewards), steps, "one a step"),
+        "terminated": (len(e.terminated), count, "one an episode"),
+        "source": (count if e.source is None else len(e.source), count, "one an episode"),
+    }
+    for key, (found, wanted, why) in expected.items():
+        if found != wanted:
+            raise LobsDICEError(
+                f"{key} has {found} rows, but the {count} episode lengths need {wanted} ({why})"
+            )
+
+
+def _check_finite(key: str, rows: np.ndarray) -> None:
+    for start, chunk in _chunks(rows):
+        # Minimum and maximum carry NaN and infinity along and need no temporary of the array's size.
+        if not np.isfinite([chunk.min(), chunk.max()]).all():
+            row, column = np.argwhere(~np.isfinite(chunk))[0]
+            raise LobsDICEError(f"{key} row {start + row}, column {column} is {chunk[row, column]}")
+
+
+def _check_actions(actions: Actions, space: ActionSpace | None) -> None:
+    if isinstance(space, Discrete) != (actions.dtype == np.int64):
+        raise LobsDICEError(
+            f"actions are {'integers' if actions.dtype == np.int64 else 'floats'}, "
+            f"but their space is {space}"
+        )
+    if isinstance(space, Box):
+        if actions.shape[1] != space.size:
+            raise LobsDICEError(
+                f"actions have {actions.shape[1]} columns, their bounds {space.size}"
+            )
+        _check_finite("actions", actions)
+    for start, chunk in _chunks(actions):
+        if (rows := space.outside(chunk)).size:  # pyright: ignore[reportOptionalMemberAccess]
+            raise LobsDICEError(
+                f"actions row {start + rows[0]} is {chunk[rows[0]].tolist()}, outside {space}"
+            )
+
+
+def _numeric(key: str, values: ArrayLike, dtype, *, ndim: int) -> np.ndarray:
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise LobsDICEError(f"{key} is ragged: its rows differ in length") from error
+    if array.dtype.kind not in "biuf":
+        raise LobsDICEError(f"{key} must be numbers, not {array.dtype}")
+    if array.ndim != ndim:
+        raise LobsDICEError(f"{key} has shape {array.shape}, expected {ndim} dimension(s)")
+    if dtype in (np.int64, np.bool_) and array.dtype.kind == "f":
+        _check_finite(key, array[:, None])
+        if (array != np.round(array)).any():
+            raise LobsDICEError(f"{key} must be whole numbers")
+    with np.errstate(over="ignore"):  # an overflow to infinity is reported with its row
+        return np.ascontiguousarray(array, dtype=dtype)
+
+
+def _chunks(rows: np.ndarray) -> Iterable[tuple[int, np.ndarray]]:
+    return ((i, rows[i : i + CHUNK]) for i in range(0, len(rows), CHUNK))
+
+
+def _offsets(sizes: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
+
+
+def _ranges(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """starts[0], …, starts[0]+sizes[0]-1, starts[1], …"""
+    return np.repeat(starts - _offsets(sizes), sizes) + np.arange(sizes.sum())
+
+
+def _together(arrays: list) -> np.ndarray | None:
+    return None if any(a is None for a in arrays) else np.concatenate(arrays)
+
+
+def _relabel(part: Episodes, names: tuple[str, ...]) -> np.ndarray:
+    return np.array([names.index(n) for n in part.source_names], np.int64)[part.source]

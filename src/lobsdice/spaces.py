@@ -1,0 +1,76 @@
+"""Action spaces: a finite box of reals, or integers 0 .. n-1."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Float32, Int
+
+from lobsdice.errors import LobsDICEError
+
+#: Actions may stick out of their box by this share of its width (float32 rounding of the bounds).
+SLACK = 1e-5
+
+
+@dataclass(frozen=True)
+class Box:
+    """Continuous actions between `low` and `high`, in the user's units."""
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    def __post_init__(self):
+        if len(self.low) != len(self.high) or not self.low:
+            raise LobsDICEError(
+                f"action bounds need equally many lows and highs, not {len(self.low)} and {len(self.high)}"
+            )
+        for i, (low, high) in enumerate(zip(self.low, self.high, strict=True)):
+            if not (np.isfinite([low, high]).all() and low < high):
+                raise LobsDICEError(
+                    f"action bounds must be finite with low < high; column {i} has [{low}, {high}]"
+                )
+
+    @classmethod
+    def of(cls, low, high) -> "Box":
+        """A box from any two sequences of numbers."""
+        return cls(*(tuple(map(float, np.ravel(x))) for x in (low, high)))
+
+    @property
+    def size(self) -> int:
+        return len(self.low)
+
+    def _centre_and_half(self):
+        low, high = np.asarray(self.low), np.asarray(self.high)
+        return (high + low) / 2, (high - low) / 2
+
+    def encode(self, actions: Float[np.ndarray, "*n action"]) -> Float32[np.ndarray, "*n action"]:
+        """User's units to [-1, 1]."""
+        centre, half = self._centre_and_half()
+        return np.clip((actions - centre) / half, -1, 1).astype(np.float32)
+
+    def decode(self, actions: Float[np.ndarray, "*n action"]) -> Float32[np.ndarray, "*n action"]:
+        """[-1, 1] to the user's units."""
+        centre, half = self._centre_and_half()
+        return (centre + half * np.clip(actions, -1, 1)).astype(np.float32)
+
+    def outside(self, actions: Float[np.ndarray, "n action"]) -> Int[np.ndarray, " k"]:
+        """The rows of `actions` that lie outside the box."""
+        centre, half = self._centre_and_half()
+        return np.flatnonzero((np.abs(actions - centre) > half * (1 + 2 * SLACK)).any(axis=1))
+
+
+@dataclass(frozen=True)
+class Discrete:
+    """Integer actions 0 .. n-1."""
+
+    n: int
+
+    def __post_init__(self):
+        if self.n < 1:
+            raise LobsDICEError(f"a discrete action space needs at least one action, not {self.n}")
+
+    def outside(self, actions: Int[np.ndarray, " n"]) -> Int[np.ndarray, " k"]:
+        """The rows of `actions` that are no action of this space."""
+        return np.flatnonzero((actions < 0) | (actions >= self.n))
+
+
+ActionSpace = Box | Discrete
