@@ -24,7 +24,7 @@ SECONDS_BETWEEN_LINES = 5.0
 
 @contextmanager
 def progress(description: str, total: int) -> Iterator[Advance]:
-    """Yield `advance(n=1, note="")`; call it as work gets done, the note being shown beside the bar."""
+    """Yield `advance(n=1, note="")`, to be called as work gets done; the note stands by the bar."""
     show = _bar if err.is_terminal else _lines
     with show(description, total) as advance:
         yield advance
@@ -44,7 +44,9 @@ def _bar(description: str, total: int) -> Iterator[Advance]:
         task = bar.add_task(description, total=total, note="")
 
         def advance(n: int = 1, note: str | None = None) -> None:
-            bar.update(task, advance=n, **({} if note is None else {"note": note}))
+            bar.update(task, advance=n)
+            if note is not None:
+                bar.update(task, note=note)
 
         yield advance
 
