@@ -1,0 +1,3 @@
+"""The command line: `lobsdice GROUP COMMAND ...`."""
+
+from lobsdice.cli.main import main as main

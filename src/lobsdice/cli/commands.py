@@ -1,0 +1,41 @@
+"""The table of commands. To add one, write its dataclass and add a line here.
+
+A command is a frozen dataclass: its fields, documented by the docstrings below them, are the
+options; its own docstring, which ends in an example, is the help text; its `run()` does the work.
+It is named by `module:class`, so that only the command that is called gets imported.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Command:
+    target: str
+    """`module:class` of the dataclass."""
+    summary: str
+
+
+@dataclass(frozen=True)
+class Group:
+    summary: str
+    example: str
+    members: "dict[str, Command | Group]"
+
+
+DATA = Group(
+    "Describe, convert, split, check and collect recordings.",
+    "lobsdice data info demos.npz",
+    {
+        "info": Command("lobsdice.cli.data:Info", "Say what is in a file, whatever its format."),
+        "convert": Command("lobsdice.cli.data:Convert", "Write a file in another format."),
+        "split": Command("lobsdice.cli.data:Split", "Cut a file in two by episodes."),
+        "check": Command("lobsdice.cli.data:Check", "Say what a learner would see of two files."),
+        "collect": Command("lobsdice.cli.data:Collect", "Record episodes of a built-in task."),
+    },
+)
+
+ROOT = Group(
+    "Offline learning from observation: demonstrations and labelled logs in, a policy out.",
+    "lobsdice data collect hopper --expert 5 --medium 20 --random 20 --out hopper",
+    {"data": DATA},
+)
