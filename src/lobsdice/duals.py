@@ -24,9 +24,11 @@ Values = Float[Array, " n"]
 InitValues = Float[Array, " n0"]
 PairValues = Float[Array, " n_pairs"]
 Scalar = Float[Array, ""]
+#: Hyperparameters are plain floats, or traced when a fleet of runs differs in them.
+Number = float | Scalar
 
 
-def residual(r: Values, nu: Values, nu_next: Values, gamma: float) -> Values:
+def residual(r: Values, nu: Values, nu_next: Values, gamma: Number) -> Values:
     """A_ν(s,s') = r(s,s') + γ ν(s') - ν(s)."""
     return r + gamma * nu_next - nu
 
@@ -35,8 +37,8 @@ def dual(
     nu_init: InitValues,
     e: Values,
     *,
-    gamma: float,
-    alpha: float,
+    gamma: Number,
+    alpha: Number,
     p_init: InitValues | None = None,
     p: Probs = None,
 ) -> Scalar:
@@ -47,7 +49,7 @@ def dual(
     return (1 - gamma) * mean(nu_init, p_init) + (1 + alpha) * log_mean_exp(e / (1 + alpha), p)
 
 
-def weights(e: Values, *, alpha: float, p: Probs = None) -> Values:
+def weights(e: Values, *, alpha: Number, p: Probs = None) -> Values:
     """w = d/d^I ∝ exp(e / (1+α)), normalised so that E_{d^I}[w] = 1."""
     x = e / (1 + alpha)
     return jnp.exp(x - log_mean_exp(x, p))
@@ -57,8 +59,8 @@ def lagrange_dual(
     nu_init: InitValues,
     e: Values,
     *,
-    gamma: float,
-    alpha: float,
+    gamma: Number,
+    alpha: Number,
     p_init: InitValues | None = None,
     p: Probs = None,
 ) -> Scalar:
@@ -67,12 +69,12 @@ def lagrange_dual(
     return (1 - gamma) * mean(nu_init, p_init) + (1 + alpha) * penalty
 
 
-def closed_form_mu(r: Values, nu: Values, nu_next: Values, *, gamma: float, alpha: float) -> Values:
+def closed_form_mu(r: Values, nu: Values, nu_next: Values, *, gamma: Number, alpha: Number) -> Values:
     """μ_ν(s,s') = (-α r(s,s') + γ ν(s') - ν(s)) / (1+α), eq. closed_form_solution_mu."""
     return residual(-alpha * r, nu, nu_next, gamma) / (1 + alpha)
 
 
-def closed_form_weights(e: Values, *, alpha: float) -> Values:
+def closed_form_weights(e: Values, *, alpha: Number) -> Values:
     """w_{μ,ν}(s,a) = exp(e_{μ,ν}(s,a) / α - 1), eq. closed_form_solution_wsa_wss1."""
     return jnp.exp(e / alpha - 1)
 
@@ -88,8 +90,8 @@ def lagrange_dual_double(
     mu: PairValues,
     e: Values,
     *,
-    gamma: float,
-    alpha: float,
+    gamma: Number,
+    alpha: Number,
     p_init: InitValues | None = None,
     p_pairs: PairValues | None = None,
     p: Probs = None,
@@ -111,8 +113,8 @@ def dual_double(
     mu: PairValues,
     e: Values,
     *,
-    gamma: float,
-    alpha: float,
+    gamma: Number,
+    alpha: Number,
     p_init: InitValues | None = None,
     p_pairs: PairValues | None = None,
     p: Probs = None,
