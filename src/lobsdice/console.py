@@ -1,5 +1,6 @@
 """What the user sees while waiting: a bar on a terminal, plain lines anywhere else."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +21,8 @@ err = Console(stderr=True, soft_wrap=True)
 
 Advance = Callable[..., None]
 SECONDS_BETWEEN_LINES = 5.0
+#: Seconds after which a user wants to know what is going on.
+PATIENCE = 2.0
 
 
 @contextmanager
@@ -28,6 +31,39 @@ def progress(description: str, total: int) -> Iterator[Advance]:
     show = _bar if err.is_terminal else _lines
     with show(description, total) as advance:
         yield advance
+
+
+@contextmanager
+def waiting(description: str) -> Iterator[None]:
+    """For work that cannot say how far it is: shown only once it has lasted `PATIENCE` seconds."""
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=err,
+        transient=True,
+        auto_refresh=err.is_terminal,
+        disable=not err.is_terminal,
+    ) as bar:
+        timer = threading.Timer(PATIENCE, _show_waiting, (bar, description))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+
+def _show_waiting(bar: Progress, description: str) -> None:
+    if err.is_terminal:
+        bar.add_task(description, total=None)
+    else:
+        say(f"{description} ...")
+
+
+def say(line: str) -> None:
+    """A plain line on standard error."""
+    err.print(line, markup=False, highlight=False)
 
 
 @contextmanager
@@ -61,9 +97,9 @@ def _lines(description: str, total: int) -> Iterator[Advance]:
         nonlocal done, last
         done += n
         now = time.monotonic()
-        if now - last >= SECONDS_BETWEEN_LINES or (done >= total and now - start > 2):
+        if now - last >= SECONDS_BETWEEN_LINES or (done >= total and now - start > PATIENCE):
             last = now
             line = f"{description}: {done}/{total}, {now - start:.0f} s {note or ''}"
-            err.print(line.rstrip(), markup=False, highlight=False)
+            say(line.rstrip())
 
     yield advance

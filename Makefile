@@ -1,0 +1,51 @@
+# Everything from a bare clone, with python3, pip, git and make: `make demo`, `make test`.
+# Another interpreter: `make PYTHON=python3.12 test`.
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/installed
+DEMO := demo
+
+# Debian's python3 comes without ensurepip; there the pip that is installed makes the new one.
+CREATE_VENV = if $(PYTHON) -c 'import ensurepip' 2>/dev/null; then $(PYTHON) -m venv .venv; else \
+  $(PYTHON) -m venv --without-pip .venv && \
+  $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; fi
+
+.PHONY: help demo test lint format clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo    record the built-in Hopper data and say what is in it"
+	@echo "make test    run the tests"
+	@echo "make lint    ruff and pyright"
+	@echo "make format  let ruff put the code in order"
+	@echo "make clean   remove what make has made"
+
+demo: $(INSTALLED)
+	@$(BIN)/python examples/demo.py $(DEMO)
+
+test: $(INSTALLED)
+	$(BIN)/python -m pytest -n 2
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/pyright
+
+format: $(INSTALLED)
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+clean:
+	rm -rf .venv $(DEMO) .pytest_cache .ruff_cache .hypothesis dist build
+
+# A stamp: installed anew only when what is to be installed has changed.
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit( \
+	  "lobsdice needs Python 3.11 or newer; $(PYTHON) is " + sys.version.split()[0] + \
+	  ". Try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
+	@test -x $(BIN)/python || { echo "Creating .venv ..."; $(CREATE_VENV); }
+	@echo "Installing (the first time this takes a minute or two) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  --constraint constraints.txt --editable '.[dev]'
+	@touch $@
