@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float32, Int64
 from numpy.typing import ArrayLike
 
 from lobsdice.errors import LobsDICEError
-from lobsdice.spaces import ActionSpace, Box, Discrete
+from lobsdice.spaces import FLOAT32_MAX, ActionSpace, Box, Discrete
 
 #: Rows looked at in one go, so that checks of large arrays stay in the processor's cache.
 CHUNK = 1 << 14
@@ -30,25 +30,26 @@ class Episodes:
     lengths: Int64[np.ndarray, " episodes"]
     """T, the number of steps, of each episode; at least 1."""
     terminated: Bool[np.ndarray, " episodes"]
-    """True where the environment ended the episode, False where the recording was cut (truncated)."""
+    """True where the environment ended the episode, False where the recording was cut."""
     actions: Actions | None = None
     """T rows for each episode, in the user's units; None for state-only recordings."""
     rewards: Float32[np.ndarray, " steps"] | None = None
     """Never used for learning; kept to report returns."""
     action_space: ActionSpace | None = None
     source: Int64[np.ndarray, " episodes"] | None = None
-    """Which of `source_names` each episode comes from, where episodes of several sources are mixed."""
+    """Which of `source_names` each episode comes from, where several sources are mixed."""
     source_names: tuple[str, ...] = ()
 
     def __post_init__(self):
         _check_lengths(self)
-        _check_finite("observations", self.observations)
+        _check_source(self)
+        check_finite("observations", self.observations)
         if self.rewards is not None:
-            _check_finite("rewards", self.rewards[:, None])
+            check_finite("rewards", self.rewards[:, None])
         if (self.actions is None) != (self.action_space is None):
             raise LobsDICEError("actions and their action space come together or not at all")
-        if self.actions is not None:
-            _check_actions(self.actions, self.action_space)
+        if self.actions is not None and self.action_space is not None:
+            check_actions(self.actions, self.action_space)
 
     @classmethod
     def from_arrays(
@@ -60,8 +61,10 @@ class Episodes:
         actions: ArrayLike | None = None,
         rewards: ArrayLike | None = None,
         action_space: ActionSpace | None = None,
+        source: ArrayLike | None = None,
+        source_names: Sequence[str] = (),
     ) -> "Episodes":
-        """Episodes from anything array-like, converted to the types above; the checks name key and row.
+        """Episodes from anything array-like, converted to the types above; errors name key and row.
 
         Without `terminated` every episode counts as truncated. Without `action_space` it is
         `infer_space(actions)`.
@@ -81,6 +84,8 @@ class Episodes:
             actions=actions,
             rewards=None if rewards is None else _numeric("rewards", rewards, np.float32, ndim=1),
             action_space=action_space,
+            source=None if source is None else _numeric("source", source, np.int64, ndim=1),
+            source_names=tuple(map(str, source_names)),
         )
 
     def __len__(self) -> int:
@@ -133,7 +138,7 @@ class Episodes:
 
     def select(self, which: ArrayLike | slice) -> "Episodes":
         """The episodes with these numbers, in this order."""
-        index = np.arange(len(self))[which]
+        index = np.arange(len(self))[which if isinstance(which, slice) else np.asarray(which)]
         if not len(index):
             raise LobsDICEError("the selection leaves no episodes")
         lengths = self.lengths[index]
@@ -168,7 +173,8 @@ def concatenate(parts: Sequence[Episodes]) -> Episodes:
     for i, part in enumerate(parts):
         if part.state_size != head.state_size:
             raise LobsDICEError(
-                f"part {i} has observations of {part.state_size} numbers, part 0 has {head.state_size}"
+                f"part {i} has observations of {part.state_size} numbers, "
+                f"part 0 has {head.state_size}"
             )
         if part.action_space != head.action_space:
             raise LobsDICEError(
@@ -211,7 +217,7 @@ def as_actions(actions: ArrayLike) -> Actions:
                 f"actions holds integers of shape {array.shape}; discrete actions are one integer "
                 "a step, continuous actions must be floats"
             )
-        return array.astype(np.int64)
+        return array.astype(np.int64, copy=False)
     if array.ndim == 1:
         array = array[:, None]
     return _numeric("actions", array, np.float32, ndim=2)
@@ -227,26 +233,40 @@ def infer_space(actions: Actions) -> ActionSpace:
         raise LobsDICEError("actions is empty")
     if actions.dtype == np.int64:
         return Discrete(max(int(actions.max()), 0) + 1)
-    _check_finite("actions", actions)
-    low, high = actions.min(axis=0), actions.max(axis=0)
+    low, high = (x.astype(np.float64) for x in column_range(actions))
+    if not np.isfinite([low, high]).all():
+        check_finite("actions", actions)
     if (low >= -1).all() and (high <= 1).all():
-        low, high = -np.ones_like(low), np.ones_like(high)
-    constant = low == high
-    return Box.of(np.where(constant, low - 1, low), np.where(constant, high + 1, high))
+        return Box.of(-np.ones_like(low), np.ones_like(high))
+    # A constant column needs some width; 1 would vanish in the rounding of very large values.
+    margin = np.where(low == high, np.maximum(1, 1e-3 * np.abs(low)), 0)
+    return Box.of(*np.clip([low - margin, high + margin], -FLOAT32_MAX, FLOAT32_MAX))
+
+
+def column_range(rows: Float32[np.ndarray, "n width"]) -> tuple[np.ndarray, np.ndarray]:
+    """The smallest and the largest value of each column; NaN where a column holds NaN."""
+    # Several rows side by side make the inner loop long enough for vector instructions.
+    fold = max(1, min(len(rows), 512 // rows.shape[1]))
+    whole = len(rows) // fold * fold
+    lows, highs = [rows[whole:]], [rows[whole:]]
+    for _, block in _chunks(rows[:whole].reshape(-1, fold * rows.shape[1]), CHUNK // fold):
+        lows.append(block.min(axis=0).reshape(fold, -1))
+        highs.append(block.max(axis=0).reshape(fold, -1))
+    return np.concatenate(lows).min(axis=0), np.concatenate(highs).max(axis=0)
 
 
 def duplicates(episodes: Episodes) -> Int64[np.ndarray, " k"]:
     """The numbers of the episodes whose observations equal those of an earlier episode."""
-    ends = np.concatenate(
-        [episodes.observations[episodes.starts], episodes.observations[episodes.ends]], axis=1
-    )
-    key = np.concatenate(
-        [row_hashes(ends)[:, None], episodes.lengths[:, None].astype(np.uint64)], axis=1
-    )
-    _, earliest, inverse = np.unique(key, axis=0, return_index=True, return_inverse=True)
-    twin = earliest[inverse.ravel()]
-    candidates = np.flatnonzero(twin != np.arange(len(episodes)))
-    return np.array([i for i in candidates if _same(episodes, i, twin[i])], np.int64)
+    x = episodes.observations
+    ends = np.concatenate([x[episodes.starts], x[episodes.ends]], axis=1)
+    twins = _twins(row_hashes(ends) + episodes.lengths.astype(np.uint64))
+    # Equal first and last states are cheap to find and rare; only those are looked at in full.
+    suspects = np.flatnonzero(np.bincount(twins, minlength=len(episodes))[twins] > 1)
+    if not suspects.size:
+        return suspects
+    twins = suspects[_twins(_episode_hashes(episodes, suspects))]
+    pairs = np.stack([suspects, twins], axis=1)[suspects != twins]
+    return np.array([i for i, j in pairs if _same(episodes, i, j)], np.int64)
 
 
 def row_hashes(rows: Float32[np.ndarray, "n width"]) -> np.ndarray:
@@ -262,6 +282,20 @@ def row_hashes(rows: Float32[np.ndarray, "n width"]) -> np.ndarray:
     return hashes
 
 
+def _twins(keys: np.ndarray) -> np.ndarray:
+    """For each key the place where the same key occurs first."""
+    _, earliest, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    return earliest[inverse]
+
+
+def _episode_hashes(episodes: Episodes, which: np.ndarray) -> np.ndarray:
+    sizes = episodes.lengths[which] + 1
+    hashes = row_hashes(episodes.observations[_ranges(episodes.starts[which], sizes)])
+    # The place of a row counts: the same states in another order are another episode.
+    places = _ranges(np.zeros_like(sizes), sizes).astype(np.uint64) * np.uint64(2) + np.uint64(1)
+    return np.add.reduceat(hashes * places, _offsets(sizes))
+
+
 def _same(episodes: Episodes, i: int, j: int) -> bool:
     starts, n = episodes.starts, episodes.lengths[i] + 1
     x = episodes.observations
@@ -273,7 +307,8 @@ def _check_lengths(e: Episodes) -> None:
         raise LobsDICEError("there are no episodes")
     if (short := np.flatnonzero(e.lengths < 1)).size:
         raise LobsDICEError(
-            f"episode_lengths row {short[0]} is {e.lengths[short[0]]}; an episode has at least 1 step"
+            f"episode_lengths row {short[0]} is {e.lengths[short[0]]}; "
+            "an episode has at least 1 step"
         )
     if e.observations.shape[1] == 0:
         raise LobsDICEError("observations have no columns")
@@ -292,28 +327,42 @@ def _check_lengths(e: Episodes) -> None:
             )
 
 
-def _check_finite(key: str, rows: np.ndarray) -> None:
+def _check_source(e: Episodes) -> None:
+    if e.source is None:
+        return
+    if (bad := np.flatnonzero((e.source < 0) | (e.source >= len(e.source_names)))).size:
+        raise LobsDICEError(
+            f"source row {bad[0]} is {e.source[bad[0]]}, "
+            f"but there are {len(e.source_names)} source names"
+        )
+
+
+def check_finite(key: str, rows: np.ndarray) -> None:
+    """Raise an error that names the first row and column that is NaN or infinite."""
     for start, chunk in _chunks(rows):
-        # Minimum and maximum carry NaN and infinity along and need no temporary of the array's size.
+        # Minimum and maximum carry NaN and infinity along and need no large temporary.
         if not np.isfinite([chunk.min(), chunk.max()]).all():
             row, column = np.argwhere(~np.isfinite(chunk))[0]
             raise LobsDICEError(f"{key} row {start + row}, column {column} is {chunk[row, column]}")
 
 
-def _check_actions(actions: Actions, space: ActionSpace | None) -> None:
+def check_actions(actions: Actions, space: ActionSpace) -> None:
+    """Raise an error that names the first action that does not belong to `space`."""
     if isinstance(space, Discrete) != (actions.dtype == np.int64):
         raise LobsDICEError(
             f"actions are {'integers' if actions.dtype == np.int64 else 'floats'}, "
             f"but their space is {space}"
         )
-    if isinstance(space, Box):
-        if actions.shape[1] != space.size:
-            raise LobsDICEError(
-                f"actions have {actions.shape[1]} columns, their bounds {space.size}"
-            )
-        _check_finite("actions", actions)
+    if isinstance(space, Box) and actions.shape[1] != space.size:
+        raise LobsDICEError(f"actions have {actions.shape[1]} columns, their bounds {space.size}")
     for start, chunk in _chunks(actions):
-        if (rows := space.outside(chunk)).size:  # pyright: ignore[reportOptionalMemberAccess]
+        if isinstance(space, Box):
+            extremes = np.stack(column_range(chunk))
+            if not np.isfinite(extremes).all():
+                check_finite("actions", actions)
+            if not space.outside(extremes).size:
+                continue
+        if (rows := space.outside(chunk)).size:
             raise LobsDICEError(
                 f"actions row {start + rows[0]} is {chunk[rows[0]].tolist()}, outside {space}"
             )
@@ -329,15 +378,15 @@ def _numeric(key: str, values: ArrayLike, dtype, *, ndim: int) -> np.ndarray:
     if array.ndim != ndim:
         raise LobsDICEError(f"{key} has shape {array.shape}, expected {ndim} dimension(s)")
     if dtype in (np.int64, np.bool_) and array.dtype.kind == "f":
-        _check_finite(key, array[:, None])
+        check_finite(key, array[:, None])
         if (array != np.round(array)).any():
             raise LobsDICEError(f"{key} must be whole numbers")
     with np.errstate(over="ignore"):  # an overflow to infinity is reported with its row
         return np.ascontiguousarray(array, dtype=dtype)
 
 
-def _chunks(rows: np.ndarray) -> Iterable[tuple[int, np.ndarray]]:
-    return ((i, rows[i : i + CHUNK]) for i in range(0, len(rows), CHUNK))
+def _chunks(rows: np.ndarray, size: int = CHUNK) -> Iterable[tuple[int, np.ndarray]]:
+    return ((i, rows[i : i + size]) for i in range(0, len(rows), size))
 
 
 def _offsets(sizes: np.ndarray) -> np.ndarray:

@@ -10,6 +10,9 @@ from lobsdice.errors import LobsDICEError
 #: Actions may stick out of their box by this share of its width (float32 rounding of the bounds).
 SLACK = 1e-5
 
+#: Actions are float32, so their bounds must fit that type.
+FLOAT32_MAX = float(np.finfo(np.float32).max)
+
 
 @dataclass(frozen=True)
 class Box:
@@ -24,9 +27,9 @@ class Box:
                 f"action bounds need equally many lows and highs, not {len(self.low)} and {len(self.high)}"
             )
         for i, (low, high) in enumerate(zip(self.low, self.high, strict=True)):
-            if not (np.isfinite([low, high]).all() and low < high):
+            if not -FLOAT32_MAX <= low < high <= FLOAT32_MAX:
                 raise LobsDICEError(
-                    f"action bounds must be finite with low < high; column {i} has [{low}, {high}]"
+                    f"action bounds must be finite float32 numbers with low < high; column {i} has [{low}, {high}]"
                 )
 
     @classmethod

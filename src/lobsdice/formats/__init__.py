@@ -1,0 +1,100 @@
+"""Reading and writing episodes; docs/formats.md describes each format."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+from lobsdice.episodes import Episodes
+from lobsdice.errors import LobsDICEError
+from lobsdice.formats.hdf5 import read_hdf5, write_hdf5
+from lobsdice.formats.notices import notices
+from lobsdice.formats.npz import read_npz, write_npz
+from lobsdice.formats.options import DEFAULTS, DataWarning, ReadOptions
+
+__all__ = ["FORMATS", "DataWarning", "Format", "ReadOptions", "read", "write"]
+
+Reader = Callable[[Path, ReadOptions], tuple[Episodes, list[str]]]
+Writer = Callable[[Path, Episodes], None]
+
+
+@dataclass(frozen=True)
+class Format:
+    """A kind of file: how to know it, how to read it, how to write it."""
+
+    name: str
+    suffixes: tuple[str, ...]
+    magic: bytes | None
+    """The bytes that such a file begins with, where there are any."""
+    read: Reader
+    write: Writer
+
+
+#: Recognised by their first bytes, then by their suffix, in this order.
+FORMATS = (
+    Format("NumPy archive", (".npz",), b"PK", read_npz, write_npz),
+    Format("HDF5 file", (".hdf5", ".h5", ".hdf"), b"\x89HDF\r\n\x1a\n", read_hdf5, write_hdf5),
+)
+
+
+def read(path_or_id: str | PathLike[str], options: ReadOptions = DEFAULTS) -> Episodes:
+    """The episodes in a file, a folder or a Minari dataset of the local cache.
+
+    Anything wrong with the data is a `LobsDICEError` that names the file; anything worth a look is
+    a `DataWarning`.
+    """
+    path = Path(path_or_id)
+    with _explained(path_or_id):
+        kind = _recognise(path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what libraries say about damaged files
+            episodes, found = kind.read(path, options)
+    for notice in found + notices(episodes):
+        warnings.warn(f"{path_or_id}: {notice}", DataWarning, stacklevel=2)
+    return episodes
+
+
+def write(path: str | PathLike[str], episodes: Episodes) -> None:
+    """Write episodes in the format that the suffix of `path` names, or not at all."""
+    path = Path(path)
+    for kind in FORMATS:
+        if path.suffix.lower() in kind.suffixes:
+            return kind.write(path, episodes)
+    raise LobsDICEError(f"{path}: cannot tell the format from '{path.suffix}'; use {_suffixes()}")
+
+
+def _recognise(path: Path) -> Format:
+    if not path.exists():
+        raise LobsDICEError("there is no such file")
+    with path.open("rb") as file:
+        head = file.read(16)
+    if not head:
+        raise LobsDICEError("the file is empty")
+    for kind in FORMATS:
+        if kind.magic is not None and head.startswith(kind.magic):
+            return kind
+    for kind in FORMATS:
+        if path.suffix.lower() in kind.suffixes:
+            return kind
+    raise LobsDICEError(f"unknown format; the known ones end in {_suffixes()}")
+
+
+@contextmanager
+def _explained(path: str | PathLike[str]) -> Iterator[None]:
+    """Every failure to read a file becomes one sentence that begins with its path."""
+    try:
+        yield
+    except LobsDICEError as error:
+        raise LobsDICEError(f"{path}: {error}") from error
+    except MemoryError as error:
+        raise LobsDICEError(f"{path}: too large for the memory, or damaged") from error
+    except Exception as error:  # parsers of damaged files raise nearly every type there is
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise LobsDICEError(f"{path}: cannot be read, it may be damaged ({reason})") from error
+
+
+def _suffixes() -> str:
+    *others, last = (suffix for kind in FORMATS for suffix in kind.suffixes)
+    return f"{', '.join(others)} or {last}"

@@ -1,0 +1,73 @@
+"""HDF5 files laid out like those of D4RL."""
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from lobsdice.episodes import Episodes
+from lobsdice.errors import LobsDICEError
+from lobsdice.files import atomic
+from lobsdice.formats.flat import NAMES, read_flat
+from lobsdice.formats.metadata import space_entries
+from lobsdice.formats.options import ReadOptions
+
+#: No compression shrinks more than this; a header that claims more is damaged.
+COMPRESSION = 2000
+
+
+def read_hdf5(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
+    """Flat transitions; what D4RL has no place for lies in the group `metadata`."""
+    with h5py.File(path, "r") as file:
+        known = {name for names in NAMES.values() for name in names}
+        stored = {name: file[name] for name in file if name in known}
+        for name, dataset in stored.items():
+            if not isinstance(dataset, h5py.Dataset):
+                raise LobsDICEError(f"{name} is a group, expected an array")
+            _check_size(name, dataset)
+        return read_flat(stored, _metadata(file), options)
+
+
+def write_hdf5(path: Path, episodes: Episodes) -> None:
+    """D4RL's keys, with `next_observations`, so that nothing is lost."""
+    rows = episodes.step_rows
+    last = episodes.step_starts + episodes.lengths - 1
+    terminals, timeouts = np.zeros((2, episodes.steps), bool)
+    terminals[last], timeouts[last] = episodes.terminated, ~episodes.terminated
+    arrays = {
+        "actions": episodes.actions,
+        "rewards": episodes.rewards,
+        "terminals": terminals,
+        "timeouts": timeouts,
+    }
+    with atomic(path) as temporary, h5py.File(temporary, "w") as file:
+        file["observations"] = episodes.observations[rows]
+        file["next_observations"] = episodes.observations[rows + 1]
+        for key, array in arrays.items():
+            if array is not None:
+                file[key] = array
+        for key, array in space_entries(episodes.action_space).items():
+            file[f"metadata/{key}"] = array
+        if episodes.source is not None:
+            file["metadata/source"] = episodes.source
+            file["metadata/source_names"] = list(episodes.source_names)
+
+
+def _metadata(file: h5py.File) -> dict[str, np.ndarray]:
+    group = file.get("metadata")
+    keys = ("action_low", "action_high", "action_count", "source", "source_names")
+    if not isinstance(group, h5py.Group):
+        return {}
+    found = {key: group[key] for key in keys if isinstance(group.get(key), h5py.Dataset)}
+    for key, dataset in found.items():
+        _check_size(f"metadata/{key}", dataset)
+    return {key: dataset[()] for key, dataset in found.items()}
+
+
+def _check_size(name: str, dataset: h5py.Dataset) -> None:
+    """Refuse sizes that the file cannot hold before memory is set aside for them."""
+    stored = dataset.id.get_storage_size()
+    if dataset.nbytes > 64 << 20 and dataset.nbytes > COMPRESSION * stored:
+        raise LobsDICEError(
+            f"{name} claims {dataset.nbytes} bytes, but the file holds only {stored} bytes of it"
+        )
