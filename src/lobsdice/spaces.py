@@ -24,12 +24,14 @@ class Box:
     def __post_init__(self):
         if len(self.low) != len(self.high) or not self.low:
             raise LobsDICEError(
-                f"action bounds need equally many lows and highs, not {len(self.low)} and {len(self.high)}"
+                "action bounds need equally many lows and highs, "
+                f"not {len(self.low)} and {len(self.high)}"
             )
         for i, (low, high) in enumerate(zip(self.low, self.high, strict=True)):
             if not -FLOAT32_MAX <= low < high <= FLOAT32_MAX:
                 raise LobsDICEError(
-                    f"action bounds must be finite float32 numbers with low < high; column {i} has [{low}, {high}]"
+                    "action bounds must be finite float32 numbers with low < high; "
+                    f"column {i} has [{low}, {high}]"
                 )
 
     @classmethod

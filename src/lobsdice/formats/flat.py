@@ -8,7 +8,7 @@ observation is an end that the flags forgot.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import h5py
 import numpy as np
@@ -44,7 +44,7 @@ class Column(Protocol):
     def shape(self) -> tuple[int, ...]: ...
     @property
     def dtype(self) -> np.dtype: ...
-    def __getitem__(self, key, /): ...
+    def __getitem__(self, key, /) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -171,8 +171,8 @@ def _with_next(flat: Flat, ends: Flags) -> tuple[Float32[np.ndarray, "states wid
     if not unmarked:
         return states, []
     return states, [
-        f"{_count(unmarked, 'unmarked episode end')} found where a row's next observation is not the "
-        "next row's observation; each was taken as a cut (truncated)"
+        f"{_count(unmarked, 'unmarked episode end')} found where a row's next observation is not "
+        "the next row's observation; each was taken as a cut (truncated)"
     ]
 
 
@@ -184,15 +184,15 @@ class _Block:
     rows: int
     last: bool
     pool: Float32[np.ndarray, "pool width"]
-    """Observations in the first half. In the second, one row longer, the next observations that lead
-    to each of them, so the first of these belongs to the block before."""
+    """Observations in the first half. In the second, one row longer, the next observations that
+    lead to each of them, so the first of these belongs to the block before."""
 
     @property
     def half(self) -> int:
         return len(self.pool) // 2
 
     def interleave(self, ends: Flags, out: np.ndarray) -> int:
-        """Write the block's states to `out`, each new episode preceded by the old one's final state."""
+        """Write the states to `out`, the final state of the old episode before each new one."""
         observed = self.pool[: self.rows]
         reached = self.pool[self.half : self.half + self.rows]
         changed = np.flatnonzero(observed != reached) // observed.shape[1]
@@ -212,7 +212,7 @@ class _Block:
         return len(index)
 
     def check_finite(self, flat: Flat, written: np.ndarray) -> None:
-        """Look at what was just written, while it is in the cache; the error names the file's row."""
+        """Look at what was just written while it is in the cache; errors name the file's row."""
         if np.isfinite([written.min(), written.max()]).all():
             return
         for key, shift, at in (("observations", 0, 0), ("next_observations", -1, self.half)):
@@ -290,14 +290,11 @@ class _Kept:
         return observations, self.notices(flat)
 
     def notices(self, flat: Flat) -> list[str]:
-        gone = (
-            f", and {_count(self.vanished, 'episode')} of one row with them"
-            if self.vanished
-            else ""
-        )
+        gone = f", and {_count(self.vanished, 'episode')} of one row with them"
         notices = [
-            f"{_count(self.dropped, 'transition')} dropped{gone}: without next_observations the result "
-            "of an episode's last action is not known, and every episode counts as truncated"
+            f"{_count(self.dropped, 'transition')} dropped{gone if self.vanished else ''}: without "
+            "next_observations the result of an episode's last action is not known, and every "
+            "episode counts as truncated"
         ]
         if "timeouts" not in flat.columns:
             notices.append(

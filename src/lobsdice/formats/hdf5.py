@@ -19,12 +19,8 @@ COMPRESSION = 2000
 def read_hdf5(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
     """Flat transitions; what D4RL has no place for lies in the group `metadata`."""
     with h5py.File(path, "r") as file:
-        known = {name for names in NAMES.values() for name in names}
-        stored = {name: file[name] for name in file if name in known}
-        for name, dataset in stored.items():
-            if not isinstance(dataset, h5py.Dataset):
-                raise LobsDICEError(f"{name} is a group, expected an array")
-            _check_size(name, dataset)
+        known = [name for names in NAMES.values() for name in names]
+        stored = {name: _dataset(file, name) for name in known if name in file}
         return read_flat(stored, _metadata(file), options)
 
 
@@ -58,16 +54,17 @@ def _metadata(file: h5py.File) -> dict[str, np.ndarray]:
     keys = ("action_low", "action_high", "action_count", "source", "source_names")
     if not isinstance(group, h5py.Group):
         return {}
-    found = {key: group[key] for key in keys if isinstance(group.get(key), h5py.Dataset)}
-    for key, dataset in found.items():
-        _check_size(f"metadata/{key}", dataset)
-    return {key: dataset[()] for key, dataset in found.items()}
+    return {key: _dataset(group, key)[()] for key in keys if key in group}
 
 
-def _check_size(name: str, dataset: h5py.Dataset) -> None:
-    """Refuse sizes that the file cannot hold before memory is set aside for them."""
+def _dataset(group: h5py.Group, name: str) -> h5py.Dataset:
+    """An array of the file, unless its size is more than the file can hold."""
+    dataset = group[name]
+    if not isinstance(dataset, h5py.Dataset):
+        raise LobsDICEError(f"{name} is a group, expected an array")
     stored = dataset.id.get_storage_size()
     if dataset.nbytes > 64 << 20 and dataset.nbytes > COMPRESSION * stored:
         raise LobsDICEError(
             f"{name} claims {dataset.nbytes} bytes, but the file holds only {stored} bytes of it"
         )
+    return dataset

@@ -1,4 +1,4 @@
-"""Action space and source labels as named arrays, the same names in every format that can hold them."""
+"""Action space and source labels as named arrays, by the same names in every format."""
 
 from collections.abc import Mapping
 
@@ -30,7 +30,8 @@ def space_of(entries: Mapping[str, np.ndarray]) -> ActionSpace | None:
         return Discrete(int(np.ravel(entries["action_count"])[0]))
     if found:
         raise LobsDICEError(
-            f"{' and '.join(found)} found; actions have either action_low and action_high or action_count"
+            f"{' and '.join(found)} found; there must be either action_low and action_high or "
+            "action_count"
         )
     return None
 

@@ -21,8 +21,8 @@ class ReadOptions:
     """CSV and Parquet: the column that tells episodes apart (default: the first of `episode`,
     `episode_id`, `episode_index`, `trajectory` and `trajectory_id` that is there)."""
     step_column: str | None = None
-    """CSV and Parquet: the column that orders the rows of an episode (default: `step`, `step_index`,
-    `frame_index` or `timestep`; without one, the order of the file)."""
+    """CSV and Parquet: the column that orders the rows of an episode (default: `step`,
+    `step_index`, `frame_index` or `timestep`; without one, the order of the file)."""
     observation_columns: tuple[str, ...] = ()
     """CSV and Parquet: patterns (`*` and `?` are wildcards) of the columns of the observations
     (default: `obs_*`, `observation*` or `state_*`)."""
@@ -33,7 +33,7 @@ class ReadOptions:
     terminated_column: str | None = None
     """CSV and Parquet: the column that marks termination (default: `terminated` or `terminal`)."""
     action_kind: Literal["auto", "continuous", "discrete"] = "auto"
-    """Whether actions are real or whole numbers; `auto` goes by the type in which they are stored."""
+    """Whether actions are real or whole numbers; `auto` goes by the type they are stored in."""
     action_low: tuple[float, ...] = ()
     """The smallest action: one number for all columns, or one for each. Overrides the file's."""
     action_high: tuple[float, ...] = ()
