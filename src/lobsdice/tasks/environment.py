@@ -1,0 +1,98 @@
+"""The environments of the tasks, and rolling out a policy in one."""
+
+import importlib
+import importlib.metadata
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float32, Float64
+
+from lobsdice.errors import LobsDICEError
+from lobsdice.tasks.table import Spec
+
+#: An action for an observation; the generator is the only source of randomness.
+Policy = Callable[[np.ndarray, np.random.Generator], np.ndarray]
+
+
+@runtime_checkable
+class Environment(Protocol):
+    """What is used of Gymnasium's interface."""
+
+    def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]: ...
+    def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]: ...
+
+
+class Recording(NamedTuple):
+    """One episode of T steps."""
+
+    observations: Float32[np.ndarray, "T+1 state"]
+    actions: Float32[np.ndarray, "T action"]
+    rewards: Float32[np.ndarray, " T"]
+    terminated: bool
+
+
+def versions() -> dict[str, str]:
+    """The versions of what the environments are made of, without importing it."""
+    found = {}
+    for package in ("gymnasium", "mujoco"):
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError as error:
+            raise _missing(package) from error
+    return found
+
+
+def make(spec: Spec) -> Environment:
+    """The task's environment, quietly."""
+    try:
+        import mujoco
+
+        importlib.import_module("gymnasium.envs.mujoco")
+        import gymnasium
+    except ImportError as error:
+        raise _missing(error.name or "mujoco") from error
+    # MuJoCo prints what it finds old-fashioned in Gymnasium's own models, and writes it into a file
+    # in the working directory.
+    previous = mujoco.get_mju_user_warning()  # pyright: ignore[reportAttributeAccessIssue]
+    mujoco.set_mju_user_warning(_ignore)  # pyright: ignore[reportAttributeAccessIssue]
+    try:
+        return gymnasium.make(spec.environment, disable_env_checker=True, **spec.options)
+    finally:
+        mujoco.set_mju_user_warning(previous)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def rollout(env: Environment, act: Policy, seed: np.random.SeedSequence) -> Recording:
+    """One episode, which depends on nothing but the arguments."""
+    random = np.random.default_rng(seed)
+    state, _ = env.reset(seed=int(seed.generate_state(1, np.uint64)[0]))
+    observations = [np.asarray(state, np.float32)]
+    actions, rewards = [], []
+    terminated = truncated = False
+    while not (terminated or truncated):
+        action = act(observations[-1], random)
+        state, reward, terminated, truncated, _ = env.step(action)
+        observations.append(np.asarray(state, np.float32))
+        actions.append(action)
+        rewards.append(reward)
+    return Recording(
+        np.stack(observations), np.stack(actions), np.array(rewards, np.float32), bool(terminated)
+    )
+
+
+def returns(
+    env: Environment, act: Policy, seeds: Iterable[np.random.SeedSequence]
+) -> Float64[np.ndarray, " episodes"]:
+    """The return of one episode for each seed."""
+    return np.array([rollout(env, act, seed).rewards.sum(dtype=np.float64) for seed in seeds])
+
+
+def _missing(package: str) -> LobsDICEError:
+    return LobsDICEError(
+        f"the built-in tasks need {package}, which is not installed; "
+        "it comes with: pip install 'lobsdice[mujoco]'"
+    )
+
+
+def _ignore(message: str) -> None:
+    del message

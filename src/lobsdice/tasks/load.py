@@ -1,0 +1,121 @@
+"""Tasks as the experiments use them: state-only demonstrations, and labelled offline data.
+
+Episodes are collected once and kept in `cache_folder()/tasks`, in a folder whose name changes with
+everything that the episodes depend on. Episode i of a source is the same however many are asked
+for, so asking for more only adds to the files.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from lobsdice.episodes import Episodes, concatenate, mixture
+from lobsdice.errors import LobsDICEError
+from lobsdice.files import cache_folder
+from lobsdice.tasks.collect import check_counts, collect_ranges
+from lobsdice.tasks.environment import versions
+from lobsdice.tasks.policy import policy_file
+from lobsdice.tasks.table import Spec, spec_of
+
+if TYPE_CHECKING:
+    from lobsdice.data import Data
+
+#: Raised by one whenever the way in which episodes are rolled out or seeded changes.
+COLLECTION_VERSION = 1
+
+OFFLINE: Mapping[str, int] = MappingProxyType({"expert": 100, "medium": 500, "random": 500})
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A built-in task with its data."""
+
+    name: str
+    expert: Episodes
+    """Demonstrations, without actions."""
+    offline: Episodes
+    """Episodes with actions, each labelled with its source; none is among the demonstrations."""
+    spec: Spec
+
+    @cached_property
+    def data(self) -> "Data":
+        """What a learner sees of both, with the default options."""
+        from lobsdice.data import prepare
+
+        return prepare(self.expert, self.offline)
+
+    def normalised(self, score):
+        """100 (score − random) / (expert − random), for a return or an array of them."""
+        return self.spec.normalised(score)
+
+
+def load(
+    name: str,
+    *,
+    expert: int = 5,
+    offline: Mapping[str, int] = OFFLINE,
+    seed: int = 0,
+    workers: int | None = None,
+) -> Task:
+    """A built-in task; its episodes are collected the first time, which takes a minute or so.
+
+    Demonstrations are the first `expert` episodes of the expert; the offline data takes the ones
+    after them.
+    """
+    spec = spec_of(name)
+    check_counts({"expert": expert, **offline})
+    offline = {source: n for source, n in offline.items() if n}
+    if not expert or not offline:
+        raise LobsDICEError("a task needs at least one demonstration and one offline episode")
+    skip = {"expert": expert}
+    counts = {"expert": expert} | {s: n + skip.get(s, 0) for s, n in offline.items()}
+    episodes = cached(spec, counts, seed=seed, workers=workers)
+    return Task(
+        name=name,
+        expert=episodes["expert"].first(expert).without_actions(),
+        offline=mixture({s: episodes[s].first(n, skip=skip.get(s, 0)) for s, n in offline.items()}),
+        spec=spec,
+    )
+
+
+def cached(
+    spec: Spec, counts: Mapping[str, int], *, seed: int, workers: int | None = None
+) -> dict[str, Episodes]:
+    """At least the first `counts[source]` episodes of each source; those not kept are collected."""
+    from lobsdice.formats import write
+
+    folder = cache_folder() / "tasks" / f"{spec.name}-{fingerprint(spec, seed)}"
+    kept = {source: _read(folder / f"{source}.npz") for source in counts}
+    missing = {
+        source: range(sum(map(len, kept[source])), count) for source, count in counts.items()
+    }
+    missing = {source: numbers for source, numbers in missing.items() if numbers}
+    new = collect_ranges(spec.name, missing, seed=seed, workers=workers) if missing else {}
+    episodes = {s: concatenate([*kept[s], *([new[s]] if s in new else [])]) for s in counts}
+    for source in new:
+        write(folder / f"{source}.npz", episodes[source])
+    return episodes
+
+
+def fingerprint(spec: Spec, seed: int) -> str:
+    """A short name for everything that the episodes of a task depend on."""
+    facts = {"spec": asdict(spec), "seed": seed, "versions": versions(), "as": COLLECTION_VERSION}
+    digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
+    for source in sorted(spec.noise):
+        digest.update(policy_file(spec, source).read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _read(path: Path) -> list[Episodes]:
+    """The one set of episodes in a file, or none where there is no file or a damaged one."""
+    from lobsdice.formats import read
+
+    try:
+        return [read(path)] if path.exists() else []
+    except LobsDICEError:
+        return []

@@ -1,0 +1,123 @@
+"""Work for several processes, handed out job by job.
+
+The processes are plain interpreters fed through pipes. Unlike those of `multiprocessing` they do
+not import the user's script again (so it needs no `if __name__ == "__main__"`), and unlike forked
+ones they are safe beside the threads of JAX.
+"""
+
+import os
+import pickle
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from lobsdice.errors import LobsDICEError
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+SERVE = "from lobsdice.tasks.pool import serve; serve()"
+
+
+def cores() -> int:
+    """The number of processors that this process may use."""
+    with suppress(AttributeError):  # not on every system
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def as_completed(
+    work: Callable[[Job], Result], jobs: Sequence[Job], workers: int
+) -> Generator[tuple[Job, Result], None, None]:
+    """Each job with its result, in the order in which they get done; `work` is a module's function.
+
+    Leaving the loop early, by Ctrl-C too, ends the processes.
+    """
+    if workers == 1:
+        yield from ((job, work(job)) for job in jobs)
+        return
+    pending, done = queue.SimpleQueue(), queue.SimpleQueue()
+    for job in jobs:
+        pending.put(job)
+    processes = [_start() for _ in range(workers)]
+    feeders = [
+        threading.Thread(target=_feed, args=(p, work, pending, done), daemon=True)
+        for p in processes
+    ]
+    try:
+        for feeder in feeders:
+            feeder.start()
+        yield from (_value(*done.get()) for _ in jobs)
+    finally:
+        _end(processes, feeders)
+
+
+def serve() -> None:
+    """What each process does: answer jobs until there are no more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends us
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # so that nobody's print can garble the replies
+    while True:
+        try:
+            work, job = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            return
+        pickle.dump(_outcome(work, job), replies, protocol=pickle.HIGHEST_PROTOCOL)
+        replies.flush()
+
+
+def _outcome(work: Callable[[Any], Any], job: Any) -> Any:
+    try:
+        return work(job)
+    except LobsDICEError as error:
+        return error
+    except Exception:  # not every exception survives pickling
+        return RuntimeError(traceback.format_exc())
+
+
+def _start() -> subprocess.Popen[bytes]:
+    one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+    return subprocess.Popen(
+        [sys.executable, "-c", SERVE],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, **one_thread, "PYTHONPATH": path},
+    )
+
+
+def _feed(process: subprocess.Popen[bytes], work, pending, done) -> None:
+    assert process.stdin and process.stdout
+    with suppress(queue.Empty):
+        while True:
+            job = pending.get_nowait()
+            try:
+                pickle.dump((work, job), process.stdin)
+                process.stdin.flush()
+                done.put((job, pickle.load(process.stdout)))
+            except (EOFError, OSError, pickle.UnpicklingError):
+                status = process.wait()
+                done.put((job, LobsDICEError(f"a worker process died (exit status {status})")))
+                return
+
+
+def _value(job: Any, outcome: Any) -> tuple[Any, Any]:
+    if isinstance(outcome, Exception):
+        raise outcome
+    return job, outcome
+
+
+def _end(processes: list[subprocess.Popen[bytes]], feeders: list[threading.Thread]) -> None:
+    for process in processes:
+        process.kill()
+    for process, feeder in zip(processes, feeders, strict=True):
+        if feeder.ident:  # a thread that never started cannot be joined
+            feeder.join()
+        with suppress(OSError):  # what was still to be sent to it
+            process.communicate()
