@@ -60,10 +60,10 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path):
 
 
 def test_a_full_disk_is_told_in_a_sentence(tmp_path):
-    with pytest.raises(LobsDICEError, match=r"cannot write .*b\.txt: No space left"):
-        with atomic(tmp_path / "b.txt") as temporary:
-            temporary.write_text("half")
-            raise OSError(28, "No space left on device")
+    sentence = r"cannot write .*b\.txt: No space left"
+    with pytest.raises(LobsDICEError, match=sentence), atomic(tmp_path / "b.txt") as temporary:
+        temporary.write_text("half")
+        raise OSError(28, "No space left on device")
     assert os.listdir(tmp_path) == []
 
 

@@ -29,6 +29,7 @@ DATA = Group(
         "info": Command("lobsdice.cli.data:Info", "Say what is in a file, whatever its format."),
         "convert": Command("lobsdice.cli.data:Convert", "Write a file in another format."),
         "split": Command("lobsdice.cli.data:Split", "Cut a file in two by episodes."),
+        "join": Command("lobsdice.cli.data:Join", "Put files together into one."),
         "check": Command("lobsdice.cli.data:Check", "Say what a learner would see of two files."),
         "collect": Command("lobsdice.cli.data:Collect", "Record episodes of a built-in task."),
     },

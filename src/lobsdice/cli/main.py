@@ -49,7 +49,7 @@ def _dispatch(words: list[str]) -> None:
 
 
 def _find(words: list[str]) -> tuple[list[str], Command | Group, list[str]]:
-    """Follow the words through the table: the path taken, where it ends, the words that are left."""
+    """Follow the words through the table: the path taken, where it ends, the words left over."""
     path, entry = ["lobsdice"], ROOT
     while isinstance(entry, Group):
         if not words or words[0] in HELP:

@@ -1,0 +1,252 @@
+"""`lobsdice data`: what is in recordings, and making one file from another."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from tyro.conf import OmitArgPrefixes, Positional
+
+from lobsdice import console
+from lobsdice.cli import output
+from lobsdice.data import Initial, Terminal
+from lobsdice.episodes import Episodes, mixture
+from lobsdice.errors import LobsDICEError
+from lobsdice.formats import ReadOptions, read, write
+from lobsdice.formats.options import DEFAULTS
+
+Files = Annotated[tuple[str, ...], tyro.conf.arg(metavar="PATH...")]
+Out = Annotated[Path, tyro.conf.arg(aliases=["-o"])]
+Reading = OmitArgPrefixes[ReadOptions]
+
+
+@dataclass(frozen=True)
+class Info:
+    """Say what is in recordings of any format: episodes, actions, returns, ranges of features.
+
+    Example:
+        lobsdice data info demos.npz
+        lobsdice data info logs.csv --episode-column run --json
+    """
+
+    paths: Positional[Files]
+    """Files, folders, or ids of Minari datasets in the local cache."""
+    json: bool = False
+    """Print JSON instead of tables."""
+    read: Reading = DEFAULTS
+
+    def run(self) -> None:
+        if not self.paths:
+            raise LobsDICEError("name at least one file, as in: lobsdice data info demos.npz")
+        reports = [_describe(path, self.read) for path in self.paths]
+        if self.json:
+            output.print_json(reports)
+        else:
+            output.print_reports(reports)
+
+
+@dataclass(frozen=True)
+class Convert:
+    """Write recordings in another format, which the suffix of the output names.
+
+    Example:
+        lobsdice data convert logs.csv logs.npz --episode-column run
+        lobsdice data convert expert.hdf5 demos.npz --drop-actions
+    """
+
+    path: Annotated[Positional[str], tyro.conf.arg(metavar="IN")]
+    """A file, a folder, or the id of a Minari dataset in the local cache."""
+    out: Annotated[Positional[Path], tyro.conf.arg(metavar="OUT")]
+    """The file to write."""
+    drop_actions: bool = False
+    """Leave the actions out: demonstrations as an observer sees them."""
+    read: Reading = DEFAULTS
+
+    def run(self) -> None:
+        _refuse_overwriting([self.path], [self.out])
+        episodes = _read(self.path, self.read)
+        _write(self.out, episodes.without_actions() if self.drop_actions else episodes)
+
+
+@dataclass(frozen=True)
+class Split:
+    """Cut recordings in two that share no episode: the first ones, and the rest.
+
+    Example:
+        lobsdice data split expert.npz --first 5 --out demos.npz --rest others.npz
+    """
+
+    path: Annotated[Positional[str], tyro.conf.arg(metavar="IN")]
+    """A file, a folder, or the id of a Minari dataset in the local cache."""
+    first: int
+    """How many episodes go to `--out`."""
+    out: Out
+    """The file for the first episodes."""
+    rest: Path
+    """The file for all other episodes."""
+    read: Reading = DEFAULTS
+
+    def run(self) -> None:
+        _refuse_overwriting([self.path], [self.out, self.rest])
+        episodes = _read(self.path, self.read)
+        if not 0 < self.first < len(episodes):
+            raise LobsDICEError(
+                f"{self.path}: cannot split off {self.first} of {len(episodes)} episodes; "
+                "each part needs at least one"
+            )
+        parts = episodes.first(self.first), episodes.select(slice(self.first, None))
+        for out, part in zip((self.out, self.rest), parts, strict=True):
+            _write(out, part)
+
+
+@dataclass(frozen=True)
+class Join:
+    """Put recordings together into one, each episode labelled with the file that it comes from.
+
+    Example:
+        lobsdice data join others.npz medium.npz random.npz --out offline.npz
+    """
+
+    paths: Positional[Files]
+    """Files, folders, or ids of Minari datasets in the local cache."""
+    out: Out
+    """The file to write."""
+    read: Reading = DEFAULTS
+
+    def run(self) -> None:
+        _refuse_overwriting(self.paths, [self.out])
+        _write(self.out, read_together(self.paths, self.read))
+
+
+@dataclass(frozen=True)
+class Check:
+    """Say what a learner would see of demonstrations and labelled recordings, or what is amiss.
+
+    The widths of both must agree, and no demonstrated transition may occur in the labelled
+    recordings: that would hand the learner the demonstrator's actions.
+
+    Example:
+        lobsdice data check --expert demos.npz --offline logs.npz
+        lobsdice data check --expert demos.npz --offline medium.npz random.npz --json
+    """
+
+    expert: str
+    """The demonstrations; actions in them are ignored."""
+    offline: Annotated[tuple[str, ...], tyro.conf.arg(metavar="PATH...")]
+    """One or more recordings with actions."""
+    initial: Initial = "first"
+    """Which offline states stand for the initial ones: the first of each episode, or all."""
+    terminal: Terminal = "keep"
+    """What follows the last action of an episode that the environment ended: the true final state,
+    an absorbing state, the first state of another episode, or nothing (the step is left out)."""
+    every: int = 1
+    """Keep only every n-th transition of the demonstrations."""
+    allow_leak: bool = False
+    """Go on even if demonstrated transitions occur among the labelled ones."""
+    json: bool = False
+    """Print JSON instead of a table."""
+    read: Reading = DEFAULTS
+
+    def run(self) -> None:
+        from lobsdice.cli.reports import of_data
+        from lobsdice.data import prepare
+
+        expert, offline = _read(self.expert, self.read), read_together(self.offline, self.read)
+        with console.waiting("Checking"):
+            data = prepare(
+                expert,
+                offline,
+                initial=self.initial,
+                terminal=self.terminal,
+                every=self.every,
+                allow_leak=self.allow_leak,
+            )
+            report = of_data(data)
+        if self.json:
+            output.print_json(report)
+        else:
+            output.print_facts("What a learner sees", report)
+
+
+@dataclass(frozen=True)
+class Collect:
+    """Record episodes of a built-in task: hopper, walker2d, halfcheetah or ant.
+
+    Writes expert.npz, medium.npz and random.npz. The same seed gives the same files.
+
+    Example:
+        lobsdice data collect hopper --expert 105 --medium 500 --random 500 --out hopper
+    """
+
+    task: Annotated[Positional[str], tyro.conf.arg(metavar="TASK")]
+    """hopper, walker2d, halfcheetah or ant."""
+    out: Out
+    """The folder to write to."""
+    expert: int = 105
+    """Episodes of the expert policy."""
+    medium: int = 500
+    """Episodes of a policy of middling quality."""
+    random: int = 500
+    """Episodes of uniformly random actions."""
+    seed: int = 0
+    """Episodes depend on nothing but this and their number."""
+    workers: int | None = None
+    """Processes to use (default: one a processor)."""
+    json: bool = False
+    """Print JSON instead of tables."""
+
+    def run(self) -> None:
+        from lobsdice.cli.reports import of_episodes
+        from lobsdice.tasks import collect, save
+
+        counts = {"expert": self.expert, "medium": self.medium, "random": self.random}
+        collected = collect(self.task, counts, seed=self.seed, workers=self.workers)
+        paths = save(self.out, collected)
+        reports = [
+            {"path": str(path), **of_episodes(episodes)}
+            for path, episodes in zip(paths, collected.values(), strict=True)
+        ]
+        if self.json:
+            output.print_json(reports)
+        else:
+            output.print_summary(reports)
+            console.out.print(f"wrote {self.out}", markup=False, highlight=False)
+
+
+def read_together(paths: tuple[str, ...], options: ReadOptions) -> Episodes:
+    """One file as it is; several as a mixture whose sources are named after the files."""
+    if not paths:
+        raise LobsDICEError("name at least one file")
+    if len(paths) == 1:
+        return _read(paths[0], options)
+    stems = [Path(path).stem for path in paths]
+    names = stems if len(set(stems)) == len(stems) else list(paths)
+    return mixture({name: _read(path, options) for name, path in zip(names, paths, strict=True)})
+
+
+def _describe(path: str, options: ReadOptions) -> dict:
+    from lobsdice.cli.reports import of_episodes, recorded_warnings
+
+    with recorded_warnings() as found:
+        episodes = _read(path, options)
+    return {"path": path, **of_episodes(episodes), "warnings": found}
+
+
+def _read(path: str, options: ReadOptions) -> Episodes:
+    with console.waiting(f"Reading {path}"):
+        return read(path, options)
+
+
+def _write(path: Path, episodes: Episodes) -> None:
+    with console.waiting(f"Writing {path}"):
+        write(path, episodes)
+    counts = f"{output.plural(len(episodes), 'episode')}, {output.plural(episodes.steps, 'step')}"
+    console.say(f"wrote {path}: {counts}")
+
+
+def _refuse_overwriting(inputs: tuple[str, ...] | list[str], outputs: list[Path]) -> None:
+    taken = {Path(path).resolve() for path in inputs}
+    for path in outputs:
+        if path.resolve() in taken:
+            raise LobsDICEError(f"{path}: named twice; every output needs a name of its own")
+        taken.add(path.resolve())
