@@ -2,9 +2,9 @@
 
 from lobsdice.tasks.collect import collect, save
 from lobsdice.tasks.environment import make, returns, rollout
-from lobsdice.tasks.load import Task, load
 from lobsdice.tasks.policy import policy_of
 from lobsdice.tasks.table import SOURCES, TASKS, Spec, spec_of
+from lobsdice.tasks.task import Task, load
 
 __all__ = [
     "SOURCES",

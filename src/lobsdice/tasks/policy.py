@@ -21,7 +21,7 @@ LOG_STD = (np.float32(-10), np.float32(2))
 
 State = Float32[np.ndarray, " state"]
 Action = Float32[np.ndarray, " action"]
-Layer = tuple[Float32[np.ndarray, "inputs outputs"], Float32[np.ndarray, " outputs"]]
+Layer = tuple[Float32[np.ndarray, "_ _"], Float32[np.ndarray, " _"]]
 
 
 @dataclass(frozen=True, eq=False)
