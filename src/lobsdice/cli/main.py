@@ -11,7 +11,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from lobsdice.cli.commands import ROOT, Command, Group
 from lobsdice.errors import LobsDICEError
@@ -20,6 +20,7 @@ OK, BUG, USER_ERROR, INTERRUPTED = 0, 1, 2, 130
 HELP = ("-h", "--help")
 
 
+@runtime_checkable
 class Runnable(Protocol):
     def run(self) -> None: ...
 

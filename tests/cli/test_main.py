@@ -1,0 +1,147 @@
+"""What holds for every command line: help, version, errors, warnings."""
+
+import re
+import subprocess
+import sys
+import warnings
+
+import pytest
+
+import lobsdice as package
+from lobsdice.cli import main as module_main
+from lobsdice.cli.commands import ROOT, Command, Group
+from lobsdice.errors import LobsDICEError
+
+
+def paths(entry: Group | Command, words: tuple[str, ...] = ()):
+    """Every group and command, as the words that lead to it."""
+    yield words
+    if isinstance(entry, Group):
+        for name, member in entry.members.items():
+            yield from paths(member, (*words, name))
+
+
+def python(code: str, **options) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, **options
+    )
+
+
+@pytest.mark.parametrize("words", list(paths(ROOT)), ids=" ".join)
+def test_help_teaches_with_an_example(lobsdice, words):
+    result = lobsdice(*words, "--help")
+    assert result.code == 0 and not result.err
+    assert re.search(rf"[Ee]xample:\n +{' '.join(('lobsdice', *words))}", result.out)
+
+
+@pytest.mark.parametrize("words", [(), ("data",)], ids=["lobsdice", "lobsdice data"])
+def test_a_group_alone_prints_its_help(lobsdice, words):
+    assert lobsdice(*words) == lobsdice(*words, "--help")
+
+
+def test_version(lobsdice):
+    assert lobsdice("--version").out == f"lobsdice {package.__version__}\n"
+
+
+def test_help_imports_neither_jax_nor_numpy():
+    code = "import sys, lobsdice.cli; lobsdice.cli.main(['--help']); print(sorted(sys.modules))"
+    modules = python(code).stdout.splitlines()[-1]
+    assert "'lobsdice.cli.main'" in modules
+    assert "'jax'" not in modules and "'numpy'" not in modules
+
+
+def test_help_of_a_command_does_not_import_jax():
+    code = (
+        "import sys, lobsdice.cli; lobsdice.cli.main(['data', 'info', '-h']); print(*sys.modules)"
+    )
+    modules = python(code).stdout.splitlines()[-1].split()
+    assert "lobsdice.cli.data" in modules and "jax" not in modules
+
+
+def test_an_unknown_command_is_one_line_with_a_hint(lobsdice):
+    result = lobsdice("data", "inof")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == "error: `lobsdice data` has no command 'inof'; did you mean 'info'?\n"
+    assert "there are: data" in lobsdice("xyz").err
+
+
+def test_an_unknown_option_is_a_short_usage_error(lobsdice, recording):
+    result = lobsdice("data", "info", recording, "--jsno")
+    assert (result.code, result.out) == (2, "")
+    assert "--jsno" in result.err and "--json" in result.err and "Traceback" not in result.err
+    assert len(result.err.splitlines()) < 12
+
+
+def test_an_error_is_one_line(lobsdice):
+    result = lobsdice("data", "info", "nowhere.npz")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == "error: nowhere.npz: there is no such file\n"
+
+
+@pytest.mark.parametrize("position", [0, 1, 3])
+def test_debug_shows_the_traceback_wherever_it_stands(lobsdice, position):
+    words = ["data", "info", "nowhere.npz"]
+    result = lobsdice(*words[:position], "--debug", *words[position:])
+    assert result.code == 2
+    assert result.err.startswith("Traceback")
+    assert result.err.endswith("error: nowhere.npz: there is no such file\n")
+
+
+def run_instead(monkeypatch, job):
+    """Let `lobsdice data info` do something else."""
+    monkeypatch.setattr("lobsdice.cli.data.Info.run", lambda self: job())
+
+
+def test_a_bug_is_one_line_that_says_so(lobsdice, monkeypatch):
+    run_instead(monkeypatch, lambda: [][0])
+    result = lobsdice("data", "info", "x")
+    assert result.code == 1
+    assert re.fullmatch(r"error: IndexError: .* \(this is a bug .*\)\n", result.err)
+
+
+def test_an_error_of_several_lines_becomes_one(lobsdice, monkeypatch):
+    def fail():
+        raise LobsDICEError("first\n  second")
+
+    run_instead(monkeypatch, fail)
+    assert lobsdice("data", "info", "x").err == "error: first second\n"
+
+
+def test_an_interrupt_is_one_line(lobsdice, monkeypatch):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    run_instead(monkeypatch, interrupt)
+    result = lobsdice("data", "info", "x")
+    assert (result.code, result.err) == (130, "interrupted\n")
+
+
+def test_warnings_are_one_line_each(lobsdice, monkeypatch):
+    run_instead(monkeypatch, lambda: warnings.warn("one\n two", UserWarning, stacklevel=1))
+    result = lobsdice("data", "info", "x")
+    assert (result.code, result.err) == (0, "warning: one two\n")
+
+
+def test_warnings_are_shown_as_ever_afterwards(lobsdice):
+    before = warnings.showwarning
+    lobsdice("--version")
+    assert warnings.showwarning is before
+
+
+@pytest.mark.parametrize("words", ["--help", "data info {file}", "data info {file} --json"])
+def test_a_closed_pipe_is_silent(recording, words):
+    command = f"{sys.executable} -m lobsdice.cli {words.format(file=recording)} | true"
+    result = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60)
+    assert result.stderr == ""
+
+
+def test_the_exit_code_is_that_of_the_process():
+    command = [sys.executable, "-m", "lobsdice.cli", "data", "info", "nowhere.npz"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (result.returncode, len(result.stderr.splitlines())) == (2, 1)
+
+
+def test_arguments_default_to_those_of_the_process(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["lobsdice", "--version"])
+    assert module_main() == 0
+    assert capsys.readouterr().out.startswith("lobsdice ")
