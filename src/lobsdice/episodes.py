@@ -5,7 +5,7 @@ after the other in the same arrays, so that millions of steps cost no Python loo
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import InitVar, dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -39,15 +39,21 @@ class Episodes:
     source: Int64[np.ndarray, " episodes"] | None = None
     """Which of `source_names` each episode comes from, where several sources are mixed."""
     source_names: tuple[str, ...] = ()
+    checked: InitVar[bool] = False
+    """For readers of large files that have looked at every number while it was in the cache."""
 
-    def __post_init__(self):
+    def __post_init__(self, checked: bool):
         _check_lengths(self)
         _check_source(self)
+        if (self.actions is None) != (self.action_space is None):
+            raise LobsDICEError("actions and their action space come together or not at all")
+        if not checked:
+            self._check_numbers()
+
+    def _check_numbers(self) -> None:
         check_finite("observations", self.observations)
         if self.rewards is not None:
             check_finite("rewards", self.rewards[:, None])
-        if (self.actions is None) != (self.action_space is None):
-            raise LobsDICEError("actions and their action space come together or not at all")
         if self.actions is not None and self.action_space is not None:
             check_actions(self.actions, self.action_space)
 

@@ -19,12 +19,13 @@ def prepare_actions(
     size = raw.shape[1] if raw.ndim == 2 else 1
     space = options.action_space(size) or stored
     actions = _typed(raw, space, options)
-    notices = []
-    if space is None:
-        space = infer_space(actions)
-        notices = _guess(space)
-    check_actions(actions, space)
-    return actions, space, notices
+    if space is not None:
+        check_actions(actions, space)
+        return actions, space, []
+    space = infer_space(actions)
+    if isinstance(space, Discrete):  # a box holds the data that it was drawn around
+        check_actions(actions, space)
+    return actions, space, _guess(space)
 
 
 def _typed(raw: np.ndarray, space: ActionSpace | None, options: ReadOptions) -> Actions:

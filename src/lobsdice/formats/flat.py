@@ -115,7 +115,9 @@ def read_flat(
         actions, rewards = (x if x is None else _compact(x, kept.steps) for x in (actions, rewards))
         lengths, terminated = kept.lengths, np.zeros(len(kept.lengths), bool)
     labels = labels_of(metadata)
-    episodes = Episodes(observations, lengths, terminated, actions, rewards, space, *labels)
+    episodes = Episodes(
+        observations, lengths, terminated, actions, rewards, space, *labels, checked=True
+    )
     return episodes, notices + notes
 
 
