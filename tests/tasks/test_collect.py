@@ -1,5 +1,8 @@
 """Collection with real environments: what is recorded, and that it can be repeated."""
 
+import math
+import os
+import signal
 import subprocess
 import sys
 
@@ -153,10 +156,28 @@ def test_collecting_leaves_nothing_in_the_working_directory(tmp_path):
     assert result.stderr == b"" and not list(tmp_path.iterdir())
 
 
-def test_a_worker_that_dies_or_fails_is_reported():
-    import math
-    import os
+@pytest.mark.skipif(os.name != "posix", reason="needs signals and process groups")
+def test_an_interrupt_ends_the_workers_too():
+    """The workers hold the other end of the pipe that is read here, so it ends when all have."""
+    job = "import sys, time; print('started', file=sys.stderr, flush=True); time.sleep(60)"
+    code = f"""if True:
+        import signal
+        from lobsdice.tasks.pool import as_completed
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        list(as_completed(exec, [{job!r}] * 2, 2))
+        """
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stderr is not None
+    assert [process.stderr.readline() for _ in range(2)] == ["started\n"] * 2
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode == -signal.SIGINT
+    assert errors.count("Traceback") == 1 and errors.endswith("KeyboardInterrupt\n")
 
+
+def test_a_worker_that_dies_or_fails_is_reported():
     with pytest.raises(LobsDICEError, match=r"a worker process died \(exit status 7\)"):
         list(as_completed(os._exit, [7, 7], 2))
     with pytest.raises(RuntimeError, match="math domain error"):

@@ -68,7 +68,7 @@ def test_the_second_time_nothing_is_collected(hopper, ranges):
     again = load("hopper", expert=1, offline=SMALL, seed=1)
     assert ranges == []
     assert again.offline.observations.tobytes() == hopper.offline.observations.tobytes()
-    assert np.array_equal(again.offline.rewards, hopper.offline.rewards)
+    assert (again.offline.rewards == hopper.offline.rewards).all()
     assert (again.offline.terminated == hopper.offline.terminated).all()
 
 

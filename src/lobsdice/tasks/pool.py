@@ -63,13 +63,11 @@ def serve() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends us
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # so that nobody's print can garble the replies
-    while True:
-        try:
+    with suppress(EOFError, BrokenPipeError):  # the parent is done, or gone
+        while True:
             work, job = pickle.load(sys.stdin.buffer)
-        except EOFError:
-            return
-        pickle.dump(_outcome(work, job), replies, protocol=pickle.HIGHEST_PROTOCOL)
-        replies.flush()
+            pickle.dump(_outcome(work, job), replies, protocol=pickle.HIGHEST_PROTOCOL)
+            replies.flush()
 
 
 def _outcome(work: Callable[[Any], Any], job: Any) -> Any:
