@@ -9,10 +9,12 @@ from pathlib import Path
 
 from lobsdice.episodes import Episodes
 from lobsdice.errors import LobsDICEError
+from lobsdice.formats.csv import read_csv, write_csv
 from lobsdice.formats.hdf5 import read_hdf5, write_hdf5
 from lobsdice.formats.notices import notices
 from lobsdice.formats.npz import read_npz, write_npz
 from lobsdice.formats.options import DEFAULTS, DataWarning, ReadOptions
+from lobsdice.formats.parquet import read_parquet, write_parquet
 
 __all__ = ["FORMATS", "DataWarning", "Format", "ReadOptions", "read", "write"]
 
@@ -36,6 +38,8 @@ class Format:
 FORMATS = (
     Format("NumPy archive", (".npz",), b"PK", read_npz, write_npz),
     Format("HDF5 file", (".hdf5", ".h5", ".hdf"), b"\x89HDF\r\n\x1a\n", read_hdf5, write_hdf5),
+    Format("Parquet file", (".parquet", ".pq"), b"PAR1", read_parquet, write_parquet),
+    Format("CSV file", (".csv", ".tsv"), None, read_csv, write_csv),
 )
 
 

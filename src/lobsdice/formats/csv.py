@@ -1,0 +1,53 @@
+"""Tables as text."""
+
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import csv
+
+from lobsdice.episodes import Episodes
+from lobsdice.files import atomic
+from lobsdice.formats.cells import EMPTY, find_text
+from lobsdice.formats.columns import Layout
+from lobsdice.formats.options import ReadOptions
+from lobsdice.formats.table import from_table, to_table
+
+
+def read_csv(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
+    """A text table with a header; rows are counted from 0 below it."""
+    parsing = csv.ParseOptions(
+        delimiter="\t" if path.suffix.lower() == ".tsv" else ",", newlines_in_values=True
+    )
+    with csv.open_csv(path, parse_options=parsing) as reader:
+        layout = Layout.find(reader.schema.names, options)
+
+    def load(types: dict[str, pa.DataType]) -> pa.Table:
+        convert = csv.ConvertOptions(
+            column_types=types, include_columns=layout.names, null_values=EMPTY
+        )
+        return csv.read_csv(path, parse_options=parsing, convert_options=convert)
+
+    try:
+        table = load(_csv_types(layout, options))
+    except pa.ArrowInvalid as error:
+        numbers = [*layout.observations, *layout.actions, *filter(None, [layout.reward])]
+        find_text(load(dict.fromkeys(numbers, pa.string())), numbers)
+        raise error
+    return from_table(table, layout, options)
+
+
+def write_csv(path: Path, episodes: Episodes) -> None:
+    """Our table as text."""
+    with atomic(path) as temporary:
+        csv.write_csv(to_table(episodes), temporary)
+
+
+def _csv_types(layout: Layout, options: ReadOptions) -> dict[str, pa.DataType]:
+    types = dict.fromkeys(layout.observations, pa.float32())
+    if layout.reward is not None:
+        types[layout.reward] = pa.float32()
+    if layout.source is not None:
+        types[layout.source] = pa.string()
+    if options.action_kind == "continuous" or any(n.startswith("action_low") for n in layout.space):
+        types |= dict.fromkeys(layout.actions, pa.float32())
+    return types
