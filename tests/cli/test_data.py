@@ -113,6 +113,13 @@ def test_the_parts_of_a_split_are_disjoint_and_complete(lobsdice, tmp_path, reco
     assert_same(read(b), episodes.select([3]))
 
 
+def test_a_split_can_drop_the_actions_of_the_first_part(lobsdice, tmp_path, recording):
+    a, b = tmp_path / "a.npz", tmp_path / "b.npz"
+    words = ("--first", "1", "--out", a, "--rest", b, "--drop-actions")
+    assert lobsdice("data", "split", recording, *words).code == 0
+    assert read(a).actions is None and read(b).actions is not None
+
+
 @pytest.mark.parametrize("first", ["0", "4", "9", "-1"])
 def test_a_split_needs_two_parts(lobsdice, tmp_path, recording, first):
     parts = ("--out", tmp_path / "a.npz", "--rest", tmp_path / "b.npz")

@@ -15,7 +15,10 @@ from lobsdice.errors import LobsDICEError
 from lobsdice.formats import ReadOptions, read, write
 from lobsdice.formats.options import DEFAULTS
 
-Files = Annotated[tuple[str, ...], tyro.conf.arg(metavar="PATH...")]
+# tyro takes a list of arguments without a default to default to an empty one; ours must not.
+Files = Annotated[
+    tuple[str, ...], tyro.conf.arg(metavar="PATH...", help_behavior_hint="(required)")
+]
 Out = Annotated[Path, tyro.conf.arg(aliases=["-o"])]
 Reading = OmitArgPrefixes[ReadOptions]
 
@@ -36,8 +39,7 @@ class Info:
     read: Reading = DEFAULTS
 
     def run(self) -> None:
-        if not self.paths:
-            raise LobsDICEError("name at least one file, as in: lobsdice data info demos.npz")
+        _require(self.paths)
         reports = [_describe(path, self.read) for path in self.paths]
         if self.json:
             output.print_json(reports)
@@ -73,7 +75,7 @@ class Split:
     """Cut recordings in two that share no episode: the first ones, and the rest.
 
     Example:
-        lobsdice data split expert.npz --first 5 --out demos.npz --rest others.npz
+        lobsdice data split expert.npz --first 5 --out demos.npz --rest others.npz --drop-actions
     """
 
     path: Annotated[Positional[str], tyro.conf.arg(metavar="IN")]
@@ -84,6 +86,8 @@ class Split:
     """The file for the first episodes."""
     rest: Path
     """The file for all other episodes."""
+    drop_actions: bool = False
+    """Leave the actions out of `--out`: demonstrations as an observer sees them."""
     read: Reading = DEFAULTS
 
     def run(self) -> None:
@@ -94,9 +98,9 @@ class Split:
                 f"{self.path}: cannot split off {self.first} of {len(episodes)} episodes; "
                 "each part needs at least one"
             )
-        parts = episodes.first(self.first), episodes.select(slice(self.first, None))
-        for out, part in zip((self.out, self.rest), parts, strict=True):
-            _write(out, part)
+        first = episodes.first(self.first)
+        _write(self.out, first.without_actions() if self.drop_actions else first)
+        _write(self.rest, episodes.select(slice(self.first, None)))
 
 
 @dataclass(frozen=True)
@@ -132,7 +136,7 @@ class Check:
 
     expert: str
     """The demonstrations; actions in them are ignored."""
-    offline: Annotated[tuple[str, ...], tyro.conf.arg(metavar="PATH...")]
+    offline: Files
     """One or more recordings with actions."""
     initial: Initial = "first"
     """Which offline states stand for the initial ones: the first of each episode, or all."""
@@ -190,8 +194,10 @@ class Collect:
     """Episodes of uniformly random actions."""
     seed: int = 0
     """Episodes depend on nothing but this and their number."""
-    workers: int | None = None
-    """Processes to use (default: one a processor)."""
+    workers: Annotated[
+        int | None, tyro.conf.arg(help_behavior_hint="(default: one a processor)")
+    ] = None
+    """Processes to use."""
     json: bool = False
     """Print JSON instead of tables."""
 
@@ -215,13 +221,17 @@ class Collect:
 
 def read_together(paths: tuple[str, ...], options: ReadOptions) -> Episodes:
     """One file as it is; several as a mixture whose sources are named after the files."""
-    if not paths:
-        raise LobsDICEError("name at least one file")
+    _require(paths)
     if len(paths) == 1:
         return _read(paths[0], options)
     stems = [Path(path).stem for path in paths]
     names = stems if len(set(stems)) == len(stems) else list(paths)
     return mixture({name: _read(path, options) for name, path in zip(names, paths, strict=True)})
+
+
+def _require(paths: tuple[str, ...]) -> None:
+    if not paths:
+        raise LobsDICEError("name at least one file; --help shows an example")
 
 
 def _describe(path: str, options: ReadOptions) -> dict:

@@ -71,7 +71,8 @@ def _table(title: str | None) -> Table:
 def _text(value: Any) -> str:
     if isinstance(value, dict):
         if "minimum" in value:
-            return f"{_number(value['minimum'])} to {_number(value['maximum'])}, {_spread(value)}"
+            ends = f"{_number(value['minimum'])} to {_number(value['maximum'])}"
+            return f"{_spread(value)} ({ends})"
         if "kind" in value:
             return _space(value)
         return ", ".join(f"{key} {_text(item)}" for key, item in value.items())
