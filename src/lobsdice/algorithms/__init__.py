@@ -1,0 +1,9 @@
+"""One algorithm, one file. The command line and the contract tests read this table."""
+
+from lobsdice.algorithms.base import Algorithm
+from lobsdice.algorithms.bc import BC
+from lobsdice.algorithms.lobsdice import LobsDICE
+
+ALGORITHMS: dict[str, type[Algorithm]] = {"lobsdice": LobsDICE, "bc": BC}
+
+__all__ = ["ALGORITHMS", "BC", "Algorithm", "LobsDICE"]

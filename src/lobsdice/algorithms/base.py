@@ -1,0 +1,72 @@
+"""What an algorithm is: a frozen dataclass of hyperparameters that can start and score networks.
+
+The training loop owns everything else (batches, Adam, averaging, checkpoints), so an algorithm's
+file holds its equations and nothing more. See docs/adding_an_algorithm.md.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple, Protocol, TypeVar, dataclass_transform, runtime_checkable
+
+import jax
+from jaxtyping import Array, Float, Int, Key
+
+from lobsdice.spaces import ActionSpace
+
+Metrics = dict[str, Float[Array, ""]]
+
+
+class Batch(NamedTuple):
+    """Rows drawn independently and uniformly from each part of the data."""
+
+    init: Float[Array, "n state"]
+    expert_s: Float[Array, "n state"]
+    expert_s_next: Float[Array, "n state"]
+    s: Float[Array, "n state"]
+    a: Float[Array, "n action"] | Int[Array, " n"]
+    s_next: Float[Array, "n state"]
+
+
+@runtime_checkable
+class Algorithm(Protocol):
+    """The contract between an algorithm and the training loop.
+
+    Float hyperparameters may be traced (a fleet differs in them); all others are static.
+    """
+
+    @property
+    def penalty_every(self) -> int:
+        """Penalties count in each `penalty_every`-th step only, at as many times the weight."""
+        ...
+
+    def init(self, key: Key[Array, ""], state_size: int, space: ActionSpace) -> Any:
+        """Fresh networks: a NamedTuple, one of whose fields is `policy`."""
+        ...
+
+    def loss(
+        self, nets: Any, batch: Batch, key: Key[Array, ""], *, penalised: bool
+    ) -> tuple[Float[Array, ""], Metrics]:
+        """The sum of all losses, each of which moves only its own network, and what to log.
+
+        The names of the metrics must not depend on `penalised`.
+        """
+        ...
+
+    def rates(self, step: Int[Array, ""]) -> Any:
+        """The learning rate of each network in this step, in a NamedTuple like that of `init`."""
+        ...
+
+    def after_step(self, nets: Any) -> Any:
+        """The networks after a gradient step, for target networks to follow."""
+        ...
+
+
+Class = TypeVar("Class", bound=type)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def hyperparameters(cls: Class) -> Class:
+    """A frozen dataclass whose float fields are leaves to JAX and whose other fields are static."""
+    cls = dataclass(frozen=True, kw_only=True)(cls)
+    leaves = [f.name for f in fields(cls) if f.type in (float, "float")]
+    static = [f.name for f in fields(cls) if f.name not in leaves]
+    return jax.tree_util.register_dataclass(cls, data_fields=leaves, meta_fields=static)

@@ -1,0 +1,147 @@
+"""LobsDICE (Kim et al., 2022, arXiv:2202.13536): offline learning from observation.
+
+Among the stationary distributions d of the environment, find the one whose state pairs look most
+like the expert's and that stays near the offline data,
+
+    max_d  -KL(d(s,s') ‖ d^E(s,s')) - α KL(d(s,a) ‖ d^I(s,a)).
+
+Its Lagrange dual has one unknown, ν(s), and the policy is read off the weights w = d/d^I by
+weighted behaviour cloning. Three networks are trained jointly, without target networks
+(algorithm 2 of the paper).
+
+    paper        here          meaning
+    c(s,s')      σ(nets.r)     how likely a pair is the expert's
+    r(s,s')      r             log d^E(s,s') / d^I(s,s'), bounded
+    ν(s)         nets.nu       multiplier of the flow constraint at s
+    A_ν(s,s')    e             r(s,s') + γ ν(s') - ν(s)
+    w̃_ν          w             d/d^I, self-normalised in the batch
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.lax import stop_gradient
+from jaxtyping import Array, Float, Int, Key
+
+from lobsdice.algorithms.base import Batch, Metrics, hyperparameters
+from lobsdice.duals import dual, residual, weights
+from lobsdice.expectations import mean
+from lobsdice.networks import Scalar, make_policy
+from lobsdice.ratio import (
+    between,
+    bounded_log_ratio,
+    flat_slope_penalty,
+    logistic_loss,
+    slopes,
+    unit_slope_penalty,
+)
+from lobsdice.spaces import ActionSpace
+
+States = Float[Array, "n state"]
+
+
+class Nets(NamedTuple):
+    r: Any
+    nu: Any
+    policy: Any
+
+
+@hyperparameters
+class LobsDICE:
+    """Hyperparameters of LobsDICE; the paper's for MuJoCo, where nothing else is said."""
+
+    gamma: float = 0.99
+    """Discount; 1 is allowed (appendix J: the same objective without its first term)."""
+    alpha: float = 0.1
+    """Weight of staying near the offline data."""
+    ratio_penalty: float = 0.1
+    """Weight of the gradient penalty on r."""
+    nu_penalty: float = 1e-4
+    """Weight of the squared gradient of ν."""
+    ratio_floor: float = 1e-3
+    """ε: the ratio d^E/d^I is held within [ε, 1/ε], nearly. Ours; see `bounded_log_ratio`."""
+    ratio_rate: float = 3e-4
+    """Learning rate of the discriminator."""
+    nu_rate: float = 3e-4
+    """Learning rate of the critic ν."""
+    policy_rate: float = 3e-4
+    """Learning rate of the policy."""
+    width: int = 256
+    """Units in each of the two hidden layers of every network."""
+    penalty_every: int = 8
+    """Apply both penalties in each 8th step, at 8 times the weight. Ours: it halves the cost."""
+    pretrain: int = 0
+    """Steps in which the discriminator learns alone, to be frozen from then on; 0: all jointly."""
+    state_matching: bool = False
+    """Match d(s) rather than d(s,s') (appendix B): the discriminator sees s alone."""
+
+    def init(self, key: Key[Array, ""], state_size: int, space: ActionSpace) -> Nets:
+        k_r, k_nu, k_policy = jax.random.split(key, 3)
+        return Nets(
+            r=Scalar(k_r, state_size if self.state_matching else 2 * state_size, self.width),
+            nu=Scalar(k_nu, state_size, self.width),
+            policy=make_policy(k_policy, state_size, space, self.width),
+        )
+
+    def loss(
+        self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: bool
+    ) -> tuple[Float[Array, ""], Metrics]:
+        expert = self._features(batch.expert_s, batch.expert_s_next)
+        offline = self._features(batch.s, batch.s_next)
+        logit_expert, logit_offline = _rows(nets.r, expert, offline)
+        ratio_loss = logistic_loss(logit_expert, logit_offline)
+
+        r = stop_gradient(bounded_log_ratio(logit_offline, self.ratio_floor))
+        nu_init, nu, nu_next = _rows(nets.nu, batch.init, batch.s, batch.s_next)
+        e = residual(r, nu, nu_next, self.gamma)
+        nu_loss = dual(nu_init, e, gamma=self.gamma, alpha=self.alpha)
+
+        w = stop_gradient(weights(e, alpha=self.alpha))
+        policy_loss = -mean(w * nets.policy.log_prob(batch.s, batch.a))
+
+        zero = jnp.zeros(())
+        penalties = {"ratio_penalty": zero, "nu_penalty": zero}
+        if penalised:
+            penalties = self._penalties(nets, batch, key)
+        total = ratio_loss + nu_loss + policy_loss + self.penalty_every * sum(penalties.values())
+        losses = {"ratio_loss": ratio_loss, "nu_loss": nu_loss, "policy_loss": policy_loss}
+        return total, losses | penalties
+
+    def _features(self, s: States, s_next: States) -> Float[Array, "n features"]:
+        """What the discriminator sees of a transition."""
+        return s if self.state_matching else jnp.concatenate([s, s_next], axis=-1)
+
+    def _penalties(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> Metrics:
+        """Gradient penalties on r and ν, at offline rows and between them and the expert's."""
+        k_r, k_nu = jax.random.split(key)
+        expert = self._features(batch.expert_s, batch.expert_s_next)
+        offline = self._features(batch.s, batch.s_next)
+        # Rows are drawn at random, so a neighbour is as good a partner as any other row.
+        x = jnp.concatenate([expert, offline])
+        y = jnp.concatenate([offline, jnp.roll(offline, 1, axis=0)])
+        r_slope = slopes(
+            lambda x: bounded_log_ratio(nets.r(x), self.ratio_floor), between(k_r, x, y)
+        )
+        s = jnp.concatenate([batch.expert_s, batch.expert_s_next])
+        t = jnp.concatenate([batch.s, batch.s_next])
+        nu_slope = slopes(nets.nu, jnp.concatenate([batch.s, between(k_nu, s, t)]))
+        return {
+            "ratio_penalty": self.ratio_penalty * unit_slope_penalty(r_slope),
+            "nu_penalty": self.nu_penalty * flat_slope_penalty(nu_slope),
+        }
+
+    def rates(self, step: Int[Array, ""]) -> Nets:
+        if not self.pretrain:
+            return Nets(self.ratio_rate, self.nu_rate, self.policy_rate)
+        alone = jnp.where(step < self.pretrain, 1.0, 0.0)
+        later = 1 - alone
+        return Nets(alone * self.ratio_rate, later * self.nu_rate, later * self.policy_rate)
+
+    def after_step(self, nets: Nets) -> Nets:
+        return nets
+
+
+def _rows(net: Scalar, *parts: Float[Array, "n features"]) -> list[Float[Array, " n"]]:
+    """The network at several sets of rows, in one pass: wide matrix products are cheaper."""
+    return jnp.split(net(jnp.concatenate(parts)), len(parts))

@@ -1,0 +1,207 @@
+"""The one training loop: gradient, Adam, scan over steps, vmap over the runs of a fleet.
+
+A fleet is a batch of runs that share the shapes of their networks and differ in seed, in float
+hyperparameters and in data: all data lies in one set of arrays, of which each run draws from its
+own slices. Python wakes only between chunks of steps.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, Int, Key
+
+from lobsdice.algorithms.base import Algorithm, Batch, Metrics, hyperparameters
+from lobsdice.data import Data
+
+ADAM = optax.scale_by_adam()
+GRADIENT = "gradient"
+
+
+@hyperparameters
+class Options:
+    """How to train, whatever the algorithm."""
+
+    steps: int = 1_000_000
+    """Gradient steps."""
+    batch_size: int = 512
+    """Rows of each part of the data in a step."""
+    average: float = 0.999
+    """Decay of the running average of the policy's weights; the averaged policy is what is kept."""
+    cooldown: float = 0.0
+    """Last part of the steps (0 to 1) in which the learning rates fall linearly to zero."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """One run of a fleet."""
+
+    algorithm: Algorithm
+    seed: int = 0
+    data: int = 0
+    """Which of the fleet's data sets it learns from."""
+    options: Options = field(default_factory=Options)
+
+
+class Pool(NamedTuple):
+    """All data of a fleet, set after set, on the device."""
+
+    init: Array
+    expert: tuple[Array, Array]
+    offline: tuple[Array, Array, Array]
+
+
+class Slices(NamedTuple):
+    """Where a run's data begins in each part of the pool, and how many rows it has there."""
+
+    start: Int[Array, "*runs 3"]
+    size: Int[Array, "*runs 3"]
+
+
+class State(NamedTuple):
+    """All that a run carries from step to step; its randomness depends on seed and step alone."""
+
+    nets: Any
+    optimiser: Any
+    average: Any
+    failed_at: Int[Array, "*runs"]
+    """The step in which a number stopped being finite, -1 while all is well."""
+    failed_in: Int[Array, "*runs"]
+    """What was not finite then: bit i stands for entry i of `suspects`."""
+
+
+def pack(datas: Sequence[Data]) -> tuple[Pool, Slices]:
+    """Data sets laid one after the other, and the slices of each."""
+    parts = [(d.init, tuple(d.expert), tuple(d.offline)) for d in datas]
+    pool = Pool(*jax.tree.map(lambda *xs: jnp.asarray(np.concatenate(xs)), *parts))
+    size = np.array([[len(d.init), len(d.expert.s), len(d.offline.s)] for d in datas], np.int32)
+    start = np.cumsum(size, axis=0, dtype=np.int32) - size
+    return pool, Slices(jnp.asarray(start), jnp.asarray(size))
+
+
+def draw(key: Key[Array, ""], pool: Pool, slices: Slices, n: int) -> Batch:
+    """`n` rows of each part of a run's data, uniformly and with replacement."""
+    u = jax.random.randint(key, (3, n), 0, slices.size[:, None])
+    rows = u + slices.start[:, None]
+    take = [jax.tree.map(lambda x, i=i: x[i], part) for part, i in zip(pool, rows, strict=True)]
+    init, expert, offline = take
+    return Batch(init, *expert, *offline)
+
+
+def start(algorithm: Algorithm, key: Key[Array, ""], state_size: int, space) -> State:
+    """A run's state before its first step."""
+    nets = algorithm.init(key, state_size, space)
+    none = jnp.int32(-1)
+    return State(nets, ADAM.init(nets), nets.policy, none, jnp.int32(0))
+
+
+def step(
+    algorithm: Algorithm,
+    options: Options,
+    state: State,
+    batch: Batch,
+    key: Key[Array, ""],
+    now: Int[Array, ""],
+    *,
+    penalised: bool,
+) -> tuple[State, Metrics]:
+    """One gradient step of one run; a run that has failed stays where it was."""
+    loss = partial(algorithm.loss, penalised=penalised)
+    gradients, metrics = jax.grad(loss, has_aux=True)(state.nets, batch, key)
+    trouble = _trouble(gradients, metrics)
+    updates, optimiser = ADAM.update(gradients, state.optimiser)
+    cooling = _cooling(options, now)
+    nets = jax.tree.map(
+        lambda rate, net, update: jax.tree.map(lambda x, u: x - cooling * rate * u, net, update),
+        algorithm.rates(now),
+        state.nets,
+        updates,
+    )
+    nets = algorithm.after_step(nets)
+    # Early on the average forgets fast, so that it does not remember the initial weights.
+    decay = jnp.minimum(options.average, (1 + now) / (10 + now))
+    average = jax.tree.map(lambda old, x: x + decay * (old - x), state.average, nets.policy)
+    return _unless_failed(state, State(nets, optimiser, average, now, trouble)), metrics
+
+
+def _trouble(gradients: Any, metrics: Metrics) -> Int[Array, ""]:
+    """0 if all numbers are finite; otherwise a bit for each of `suspects` that is not."""
+    # A sum carries NaN and infinity along.
+    sums = metrics | {GRADIENT: sum(jnp.sum(leaf) for leaf in jax.tree.leaves(gradients))}
+    finite = jnp.isfinite(jnp.stack([sums[name] for name in suspects(metrics)]))
+    return jnp.sum(jnp.where(finite, 0, 2 ** np.arange(len(finite))), dtype=jnp.int32)
+
+
+def suspects(metrics: Mapping[str, Any]) -> list[str]:
+    """What is watched for numbers that are not finite; bit i of `failed_in` stands for entry i."""
+    return [*sorted(metrics), GRADIENT]
+
+
+def _unless_failed(old: State, new: State) -> State:
+    """`new`, but `old` with the step and the trouble written down if `new` is the first to fail."""
+    going = (old.failed_at < 0) & (new.failed_in == 0)
+    failing = (old.failed_at < 0) & (new.failed_in != 0)
+    kept = jax.tree.map(lambda o, n: jnp.where(going, n, o), old[:3], new[:3])
+    failure = jax.tree.map(lambda o, n: jnp.where(failing, n, o), old[3:], new[3:])
+    return State(*kept, *failure)
+
+
+def _cooling(options: Options, now: Int[Array, ""]) -> Float[Array, ""]:
+    left = (options.steps - now) / options.steps
+    return jnp.minimum(1.0, left / jnp.maximum(options.cooldown, 1e-9))
+
+
+@partial(jax.jit, static_argnames=("steps",))
+def run_chunk(
+    algorithms: Algorithm,
+    options: Options,
+    states: State,
+    pool: Pool,
+    slices: Slices,
+    keys: Key[Array, " runs"],
+    first: Int[Array, ""],
+    *,
+    steps: int,
+) -> tuple[State, Metrics]:
+    """`steps` gradient steps of every run, as one compiled program, and the means of the metrics.
+
+    The first step of each block of `penalty_every` is penalised; metrics are taken there.
+    """
+    every = algorithms.penalty_every
+
+    def one_run(algorithm, options, state, slices, key):
+        def advance(state, now, *, penalised):
+            k_batch, k_loss = jax.random.split(jax.random.fold_in(key, now))
+            batch = draw(k_batch, pool, slices, options.batch_size)
+            return step(algorithm, options, state, batch, k_loss, now, penalised=penalised)
+
+        def plain(state, now):
+            return advance(state, now, penalised=False)[0], None
+
+        def block(state, now, *, size):
+            state, metrics = advance(state, now, penalised=True)
+            state, _ = jax.lax.scan(plain, state, now + 1 + jnp.arange(size - 1))
+            return state, metrics
+
+        starts = first + every * jnp.arange(steps // every)
+        state, metrics = jax.lax.scan(partial(block, size=every), state, starts)
+        if rest := steps % every:
+            state, last = block(state, first + steps - rest, size=rest)
+            metrics = jax.tree.map(lambda x, y: jnp.append(x, y), metrics, last)
+        return state, jax.tree.map(jnp.mean, metrics)
+
+    return _over_runs(one_run, algorithms, options, states, slices, keys)
+
+
+def _over_runs(one_run: Callable, *arguments: Any) -> Any:
+    """vmap, except for a fleet of one: plain matrix products are faster than batches of one."""
+    runs = len(arguments[-1])
+    if runs > 1:
+        return jax.vmap(one_run)(*arguments)
+    result = one_run(*jax.tree.map(lambda x: x[0], arguments))
+    return jax.tree.map(lambda x: x[None], result)

@@ -1,0 +1,71 @@
+"""How well policies do in an environment: episodes in parallel, the same for the same seed."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float64
+
+from lobsdice.errors import LobsDICEError
+from lobsdice.policy import Policy
+from lobsdice.tasks.environment import Environment, make, make_by_id, rollout
+from lobsdice.tasks.pool import as_completed, cores
+from lobsdice.tasks.table import Spec
+
+#: Enters the seed of every evaluation, so that none repeats an episode of the data.
+EVALUATION = 7919
+
+
+class Job(NamedTuple):
+    """Some episodes of one policy."""
+
+    number: int
+    policy: Policy
+    environment: Spec | str
+    seeds: tuple[np.random.SeedSequence, ...]
+    stochastic: bool
+
+
+def evaluate(
+    policies: Sequence[Policy],
+    environment: Spec | str,
+    *,
+    episodes: int = 10,
+    seed: int = 0,
+    stochastic: bool = False,
+    workers: int | None = None,
+) -> Float64[np.ndarray, "policies episodes"]:
+    """The return of each policy in each episode; episode i starts alike for every policy.
+
+    `environment` is a built-in task's table row or a Gymnasium id. `stochastic` draws actions from
+    the policy instead of taking the likeliest.
+    """
+    if episodes < 1:
+        raise LobsDICEError(f"cannot evaluate {episodes} episodes")
+    seeds = np.random.SeedSequence([EVALUATION, seed]).spawn(episodes)
+    # One episode a job: they differ in length by a factor of a hundred.
+    jobs = [
+        Job(i * episodes + j, policy, environment, (s,), stochastic)
+        for i, policy in enumerate(policies)
+        for j, s in enumerate(seeds)
+    ]
+    found = np.empty(len(jobs))
+    for job, returns in as_completed(run, jobs, min(workers or cores(), len(jobs))):
+        found[job.number] = returns[0]
+    return found.reshape(len(policies), episodes)
+
+
+def run(job: Job) -> list[float]:
+    """The work of one process."""
+    env = _environment(job.environment)
+
+    def act(observation: np.ndarray, random: np.random.Generator):
+        return job.policy(observation, random if job.stochastic else None)
+
+    return [float(rollout(env, act, s).rewards.sum(dtype=np.float64)) for s in job.seeds]
+
+
+@cache
+def _environment(environment: Spec | str) -> Environment:
+    return make_by_id(environment) if isinstance(environment, str) else make(environment)
