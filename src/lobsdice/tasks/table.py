@@ -55,7 +55,7 @@ class Spec:
     def normalised(self, score):
         """100 (score − random) / (expert − random), for a return or an array of them."""
         expert, random = self.reference("expert").mean, self.reference("random").mean
-        return 100 * (score - random) / (expert - random)
+        return 100 * ((score - random) / (expert - random))
 
 
 TASKS: Mapping[str, Spec] = {
@@ -69,8 +69,8 @@ TASKS: Mapping[str, Spec] = {
             "Ant-v5",
             27,
             8,
-            # The expert was chosen to act without noise; it is unsteady all the same, as the standard
-            # error of its reference return shows.
+            # The expert was chosen to act without noise; it is unsteady all the same, as its
+            # reference return shows.
             {"expert": 0.0, "medium": 1.0},
             # Without the contact forces: 27 numbers instead of 105.
             {"include_cfrc_ext_in_observation": False},
