@@ -10,13 +10,24 @@ from pathlib import Path
 from lobsdice.episodes import Episodes
 from lobsdice.errors import LobsDICEError
 from lobsdice.formats.csv import read_csv, write_csv
+from lobsdice.formats.description import describe
 from lobsdice.formats.hdf5 import read_hdf5, write_hdf5
+from lobsdice.formats.minari import cached, is_id, read_minari, write_minari
 from lobsdice.formats.notices import notices
 from lobsdice.formats.npz import read_npz, write_npz
 from lobsdice.formats.options import DEFAULTS, DataWarning, ReadOptions
 from lobsdice.formats.parquet import read_parquet, write_parquet
 
-__all__ = ["FORMATS", "DataWarning", "Format", "ReadOptions", "read", "write"]
+__all__ = [
+    "DEFAULTS",
+    "FORMATS",
+    "DataWarning",
+    "Format",
+    "ReadOptions",
+    "describe",
+    "read",
+    "write",
+]
 
 Reader = Callable[[Path, ReadOptions], tuple[Episodes, list[str]]]
 Writer = Callable[[Path, Episodes], None]
@@ -34,13 +45,15 @@ class Format:
     write: Writer
 
 
-#: Recognised by their first bytes, then by their suffix, in this order.
-FORMATS = (
+#: Files are recognised by their first bytes, then by their suffix, in this order.
+FILES = (
     Format("NumPy archive", (".npz",), b"PK", read_npz, write_npz),
     Format("HDF5 file", (".hdf5", ".h5", ".hdf"), b"\x89HDF\r\n\x1a\n", read_hdf5, write_hdf5),
     Format("Parquet file", (".parquet", ".pq"), b"PAR1", read_parquet, write_parquet),
     Format("CSV file", (".csv", ".tsv"), None, read_csv, write_csv),
 )
+MINARI = Format("Minari dataset", ("",), None, read_minari, write_minari)
+FORMATS = (*FILES, MINARI)
 
 
 def read(path_or_id: str | PathLike[str], options: ReadOptions = DEFAULTS) -> Episodes:
@@ -49,40 +62,58 @@ def read(path_or_id: str | PathLike[str], options: ReadOptions = DEFAULTS) -> Ep
     Anything wrong with the data is a `LobsDICEError` that names the file; anything worth a look is
     a `DataWarning`.
     """
-    path = Path(path_or_id)
-    with _explained(path_or_id):
-        kind = _recognise(path)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what libraries say about damaged files
-            episodes, found = kind.read(path, options)
+    with _explained(path_or_id), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what libraries say about damaged files
+        kind, path = _recognise(path_or_id)
+        episodes, found = kind.read(path, options)
     for notice in found + notices(episodes):
         warnings.warn(f"{path_or_id}: {notice}", DataWarning, stacklevel=2)
     return episodes
 
 
 def write(path: str | PathLike[str], episodes: Episodes) -> None:
-    """Write episodes in the format that the suffix of `path` names, or not at all."""
+    """Write episodes in the format that the suffix of `path` names: all of them, or no file.
+
+    Without a suffix `path` is the folder of a Minari dataset.
+    """
     path = Path(path)
     for kind in FORMATS:
         if path.suffix.lower() in kind.suffixes:
             return kind.write(path, episodes)
-    raise LobsDICEError(f"{path}: cannot tell the format from '{path.suffix}'; use {_suffixes()}")
+    raise LobsDICEError(
+        f"{path}: cannot tell the format from '{path.suffix}'; use {_suffixes()}, or no suffix for "
+        "a Minari dataset"
+    )
 
 
-def _recognise(path: Path) -> Format:
+def _recognise(path_or_id: str | PathLike[str]) -> tuple[Format, Path]:
+    path = Path(path_or_id)
+    if path.is_dir():
+        return MINARI, path
     if not path.exists():
-        raise LobsDICEError("there is no such file")
+        return MINARI, _in_cache(str(path_or_id))
     with path.open("rb") as file:
         head = file.read(16)
     if not head:
         raise LobsDICEError("the file is empty")
-    for kind in FORMATS:
+    for kind in FILES:
         if kind.magic is not None and head.startswith(kind.magic):
-            return kind
-    for kind in FORMATS:
+            return kind, path
+    for kind in FILES:
         if path.suffix.lower() in kind.suffixes:
-            return kind
+            return kind, path
     raise LobsDICEError(f"unknown format; the known ones end in {_suffixes()}")
+
+
+def _in_cache(name: str) -> Path:
+    if not is_id(name):
+        raise LobsDICEError("there is no such file or folder")
+    if (folder := cached(name)) is None:
+        raise LobsDICEError(
+            "there is no such folder, nor such a dataset in Minari's local cache; "
+            f"`minari download {name}` may bring it there"
+        )
+    return folder
 
 
 @contextmanager
@@ -100,5 +131,5 @@ def _explained(path: str | PathLike[str]) -> Iterator[None]:
 
 
 def _suffixes() -> str:
-    *others, last = (suffix for kind in FORMATS for suffix in kind.suffixes)
+    *others, last = (suffix for kind in FILES for suffix in kind.suffixes)
     return f"{', '.join(others)} or {last}"

@@ -15,9 +15,7 @@ from lobsdice.formats.table import from_table, to_table
 
 def read_csv(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
     """A text table with a header; rows are counted from 0 below it."""
-    parsing = csv.ParseOptions(
-        delimiter="\t" if path.suffix.lower() == ".tsv" else ",", newlines_in_values=True
-    )
+    parsing = csv.ParseOptions(delimiter=_delimiter(path), newlines_in_values=True)
     with csv.open_csv(path, parse_options=parsing) as reader:
         layout = Layout.find(reader.schema.names, options)
 
@@ -39,7 +37,12 @@ def read_csv(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
 def write_csv(path: Path, episodes: Episodes) -> None:
     """Our table as text."""
     with atomic(path) as temporary:
-        csv.write_csv(to_table(episodes), temporary)
+        how = csv.WriteOptions(delimiter=_delimiter(path))
+        csv.write_csv(to_table(episodes), temporary, how)
+
+
+def _delimiter(path: Path) -> str:
+    return "\t" if path.suffix.lower() == ".tsv" else ","
 
 
 def _csv_types(layout: Layout, options: ReadOptions) -> dict[str, pa.DataType]:

@@ -8,7 +8,6 @@ observation is an end that the flags forgot.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import h5py
 import numpy as np
@@ -35,16 +34,7 @@ NAMES = {
 }
 
 Flags = Bool[np.ndarray, " rows"]
-
-
-class Column(Protocol):
-    """An array in memory or in an HDF5 file."""
-
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-    @property
-    def dtype(self) -> np.dtype: ...
-    def __getitem__(self, key, /) -> Any: ...
+Column = np.ndarray | h5py.Dataset
 
 
 @dataclass(frozen=True)

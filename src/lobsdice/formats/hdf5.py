@@ -54,7 +54,7 @@ def _metadata(file: h5py.File) -> dict[str, np.ndarray]:
     keys = ("action_low", "action_high", "action_count", "source", "source_names")
     if not isinstance(group, h5py.Group):
         return {}
-    return {key: _dataset(group, key)[()] for key in keys if key in group}
+    return {key: np.asarray(_dataset(group, key)[()]) for key in keys if key in group}
 
 
 def _dataset(group: h5py.Group, name: str) -> h5py.Dataset:

@@ -39,7 +39,7 @@ def cached(dataset_id: str) -> Path | None:
 
 def read_minari(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
     """The dataset in `path`; observations of several parts are put side by side."""
-    folder = next((f for f in (path / "data", path) if (f / METADATA).is_file()), None)
+    folder = _data_folder(path)
     if folder is None:
         raise LobsDICEError(
             f"the folder is no Minari dataset: it has neither data/{METADATA} nor {METADATA}"
@@ -61,6 +61,10 @@ def read_minari(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
 
 def write_minari(path: Path, episodes: Episodes) -> None:
     """A dataset with the HDF5 backend, in the layout of Minari's cache."""
+    if path.is_dir() and any(path.iterdir()) and _data_folder(path) is None:
+        raise LobsDICEError(
+            f"{path}: the folder exists and is no Minari dataset; it was left alone"
+        )
     _package()
     from minari import __version__
     from minari.data_collector import EpisodeBuffer
@@ -76,6 +80,10 @@ def write_minari(path: Path, episodes: Episodes) -> None:
             {"dataset_id": _id(path), "minari_version": __version__, OURS: _labels(episodes)}
         )
         storage.update_episodes(EpisodeBuffer(**part) for part in _buffers(episodes))
+
+
+def _data_folder(path: Path) -> Path | None:
+    return next((f for f in (path / "data", path) if (f / METADATA).is_file()), None)
 
 
 def _package() -> None:
@@ -113,22 +121,24 @@ def _episode(data: dict, observe: Callable, act: Callable) -> dict[str, np.ndarr
 
 
 def _assemble(storage: Any, parts: list[dict], options: ReadOptions) -> tuple[Episodes, list[str]]:
-    together = {key: _joined([part[key] for part in parts]) for key in parts[0]}
+    observations, rewards = (
+        np.concatenate([part[key] for part in parts]) for key in ("observations", "rewards")
+    )
     lengths = np.array([len(part["rewards"]) for part in parts])
     metadata = storage.metadata
     if lengths.sum() != metadata.get("total_steps", lengths.sum()):
         raise LobsDICEError(
-            f"the episodes have {lengths.sum()} steps, but {METADATA} says {metadata['total_steps']}"
+            f"the episodes have {lengths.sum()} steps, "
+            f"but {METADATA} says {metadata['total_steps']}"
         )
     actions, space, notices = None, None, []
-    if together["actions"] is not None:
-        stored = _action_space(storage.action_space)
-        actions, space, notices = prepare_actions(together["actions"], stored, options)
-    rewards = together["rewards"]
+    if parts[0]["actions"] is not None:
+        raw = np.concatenate([part["actions"] for part in parts])
+        actions, space, notices = prepare_actions(raw, _action_space(storage.action_space), options)
     ours = metadata.get(OURS) or {}
     source, source_names = labels_of({key: np.array(value) for key, value in ours.items()})
     episodes = Episodes.from_arrays(
-        together["observations"],
+        observations,
         lengths=lengths,
         terminated=[bool(part["terminations"][-1]) for part in parts],
         actions=actions,
@@ -139,10 +149,6 @@ def _assemble(storage: Any, parts: list[dict], options: ReadOptions) -> tuple[Ep
         source_names=source_names,
     )
     return episodes, notices
-
-
-def _joined(arrays: list) -> np.ndarray | None:
-    return None if arrays[0] is None else np.concatenate(arrays)
 
 
 def _flattener(space: Any, what: str) -> Callable[[Any], Float[np.ndarray, "rows width"]]:
@@ -213,6 +219,7 @@ def _buffers(episodes: Episodes):
             "rewards": rewards[steps],
             "terminations": last & episodes.terminated[i],
             "truncations": last & ~episodes.terminated[i],
+            "infos": {},
         }
 
 
@@ -225,4 +232,4 @@ def _labels(episodes: Episodes) -> dict[str, list]:
 def _id(path: Path) -> str:
     if is_id(path.name):
         return path.name
-    return f"{re.sub(r'[^-\w]', '_', path.name) or 'dataset'}-v0"
+    return re.sub(r"[^-\w]", "_", path.name) + "-v0"

@@ -1,0 +1,118 @@
+"""Memory and time of reading a large D4RL file, beside reading its bare arrays with h5py.
+
+    python benchmarks/read_d4rl.py            # 5 million transitions of width 20: 1.1 GB of disk
+    python benchmarks/read_d4rl.py --rows 500000
+
+Every measurement is a fresh process. Memory is the peak resident size less that of the same process
+after its imports; time is the best of three with the file in the page cache.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+WIDTH, ACTIONS, LENGTH = 20, 6, 1000
+REPEATS = 3
+MEMORY_RATIO, MEMORY_SPARE, TIME_RATIO = 1.3, 200e6, 2.0
+
+
+def make(path: Path, rows: int, **storage) -> None:
+    """Episodes of LENGTH steps, every third one terminated early enough to be no multiple."""
+    rng = np.random.default_rng(0)
+    states = rng.standard_normal((rows + 1, WIDTH), np.float32)
+    ends = np.zeros(rows, bool)
+    ends[np.arange(LENGTH - 1, rows, LENGTH)] = True
+    following = states[1:].copy()
+    following[ends] += 1  # the final state of an episode is not the next one's first
+    terminals = ends & (np.arange(rows) // LENGTH % 3 == 0)
+    with h5py.File(path, "w") as file:
+        arrays = {
+            "observations": states[:-1],
+            "next_observations": following,
+            "actions": rng.uniform(-1, 1, (rows, ACTIONS)).astype(np.float32),
+            "rewards": rng.standard_normal(rows, np.float32),
+            "terminals": terminals,
+            "timeouts": ends & ~terminals,
+        }
+        for key, array in arrays.items():
+            file.create_dataset(key, data=array, **storage)
+
+
+def measure(path: Path, how: str) -> dict[str, float]:
+    """Read `path` once in this process."""
+    from lobsdice.formats import read
+
+    baseline = _peak()
+    start = time.perf_counter()
+    if how == "raw":
+        with h5py.File(path) as file:
+            arrays = [dataset[()] for dataset in file.values()]
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            episodes = read(path)
+        fields = (episodes.observations, episodes.actions, episodes.rewards)
+        arrays = [*fields, episodes.lengths, episodes.terminated]
+    seconds = time.perf_counter() - start
+    size = sum(array.nbytes for array in arrays if array is not None)
+    return {"seconds": seconds, "peak": _peak() - baseline, "size": size}
+
+
+def report(name: str, path: Path) -> bool:
+    """Print both ratios of one file; whether both are within their limits."""
+    ours, raw = (_best(path, how) for how in ("ours", "raw"))
+    allowed = MEMORY_RATIO * ours["size"] + MEMORY_SPARE
+    time_ratio = ours["seconds"] / raw["seconds"]
+    print(
+        f"{name:12} memory {ours['peak'] / 1e6:6.0f} MB for arrays of {ours['size'] / 1e6:.0f} MB: "
+        f"ratio {ours['peak'] / ours['size']:.2f} (limit {allowed / ours['size']:.2f})   "
+        f"time {ours['seconds']:.2f} s, h5py alone {raw['seconds']:.2f} s: "
+        f"ratio {time_ratio:.2f} (limit {TIME_RATIO:.2f})",
+        flush=True,
+    )
+    return ours["peak"] <= allowed and time_ratio <= TIME_RATIO
+
+
+def _best(path: Path, how: str) -> dict[str, float]:
+    command = [sys.executable, __file__, "--measure", how, str(path)]
+    runs = [
+        json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+        for _ in range(REPEATS)
+    ]
+    return {key: (max if key == "peak" else min)(run[key] for run in runs) for key in runs[0]}
+
+
+def _peak() -> int:
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.measure:
+        how, path = arguments.measure
+        print(json.dumps(measure(Path(path), how)))
+        return 0
+    good = True
+    for name, storage in {"contiguous": {}, "gzip": {"compression": "gzip"}}.items():
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "data.hdf5"
+            make(path, arguments.rows, **storage)
+            good &= report(name, path)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
