@@ -33,7 +33,7 @@ def make_episodes(lengths=(3, 1, 4, 2), *, seed: int = 0) -> Episodes:
     steps, rows = sum(lengths), sum(lengths) + len(lengths)
     return Episodes.from_arrays(
         random.normal(size=(rows, 3)),
-        lengths=lengths,
+        lengths=list(lengths),
         terminated=[i % 2 == 0 for i in range(len(lengths))],
         actions=random.uniform(-1, 1, size=(steps, 2)),
         rewards=random.normal(size=steps),

@@ -13,8 +13,8 @@ import pytest
 from lobsdice.episodes import Episodes
 from lobsdice.formats import FORMATS, read, write
 
-#: One suffix for each format that a file can be written in.
-SUFFIXES = [kind.suffixes[0] for kind in FORMATS if kind.suffixes]
+#: One suffix for each format; that of a Minari dataset, a folder, is empty.
+SUFFIXES = [kind.suffixes[0] for kind in FORMATS]
 
 
 def assert_same(found: Episodes, expected: Episodes) -> None:
@@ -28,7 +28,7 @@ def test_info_describes_a_file_of_each_format(lobsdice, tmp_path, episodes, suff
     write(path, episodes)
     result = lobsdice("data", "info", path)
     assert result.code == 0 and not result.err
-    for fact in ("episodes 4", "steps 10", "terminated 2", "action space 2 real numbers"):
+    for fact in ("episodes 4", "steps 10", "terminated 2", "actions 2 real numbers"):
         assert fact in " ".join(result.out.split())
 
 
@@ -37,9 +37,9 @@ def test_info_as_json_holds_the_numbers(lobsdice, recording, episodes):
     (report,) = json.loads(result.out)
     assert report["path"] == str(recording)
     assert (report["episodes"], report["steps"], report["truncated"]) == (4, 10, 2)
-    assert report["lengths"]["maximum"] == 4
-    assert report["action_space"] == {"kind": "continuous", "low": [-1, -1], "high": [1, 1]}
-    means = [feature["mean"] for feature in report["observations"]]
+    assert report["lengths"]["max"] == 4
+    assert (report["actions"]["low"], report["actions"]["high"]) == ([-1, -1], [1, 1])
+    means = report["observations"]["mean"]
     np.testing.assert_allclose(means, episodes.observations.mean(axis=0), rtol=1e-5)
     assert report["warnings"] == []
 

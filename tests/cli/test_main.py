@@ -75,7 +75,7 @@ def test_an_unknown_option_is_a_short_usage_error(lobsdice, recording):
 def test_an_error_is_one_line(lobsdice):
     result = lobsdice("data", "info", "nowhere.npz")
     assert (result.code, result.out) == (2, "")
-    assert result.err == "error: nowhere.npz: there is no such file\n"
+    assert result.err == "error: nowhere.npz: there is no such file or folder\n"
 
 
 @pytest.mark.parametrize("position", [0, 1, 3])
@@ -84,7 +84,7 @@ def test_debug_shows_the_traceback_wherever_it_stands(lobsdice, position):
     result = lobsdice(*words[:position], "--debug", *words[position:])
     assert result.code == 2
     assert result.err.startswith("Traceback")
-    assert result.err.endswith("error: nowhere.npz: there is no such file\n")
+    assert result.err.endswith("error: nowhere.npz: there is no such file or folder\n")
 
 
 def run_instead(monkeypatch, job):

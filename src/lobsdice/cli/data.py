@@ -1,8 +1,9 @@
 """`lobsdice data`: what is in recordings, and making one file from another."""
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 from tyro.conf import OmitArgPrefixes, Positional
@@ -12,8 +13,7 @@ from lobsdice.cli import output
 from lobsdice.data import Initial, Terminal
 from lobsdice.episodes import Episodes, mixture
 from lobsdice.errors import LobsDICEError
-from lobsdice.formats import ReadOptions, read, write
-from lobsdice.formats.options import DEFAULTS
+from lobsdice.formats import DEFAULTS, ReadOptions, describe, read, write
 
 # tyro takes a list of arguments without a default to default to an empty one; ours must not.
 Files = Annotated[
@@ -42,9 +42,9 @@ class Info:
         _require(self.paths)
         reports = [_describe(path, self.read) for path in self.paths]
         if self.json:
-            output.print_json(reports)
-        else:
-            output.print_reports(reports)
+            return output.print_json(reports)
+        for report in reports:
+            output.print_description(report)
 
 
 @dataclass(frozen=True)
@@ -167,9 +167,8 @@ class Check:
             )
             report = of_data(data)
         if self.json:
-            output.print_json(report)
-        else:
-            output.print_facts("What a learner sees", report)
+            return output.print_json(report)
+        output.print_facts("What a learner sees", report)
 
 
 @dataclass(frozen=True)
@@ -202,21 +201,19 @@ class Collect:
     """Print JSON instead of tables."""
 
     def run(self) -> None:
-        from lobsdice.cli.reports import of_episodes
         from lobsdice.tasks import collect, save
 
         counts = {"expert": self.expert, "medium": self.medium, "random": self.random}
         collected = collect(self.task, counts, seed=self.seed, workers=self.workers)
         paths = save(self.out, collected)
         reports = [
-            {"path": str(path), **of_episodes(episodes)}
+            {"path": str(path), **describe(episodes)}
             for path, episodes in zip(paths, collected.values(), strict=True)
         ]
         if self.json:
-            output.print_json(reports)
-        else:
-            output.print_summary(reports)
-            console.out.print(f"wrote {self.out}", markup=False, highlight=False)
+            return output.print_json(reports)
+        output.print_summary(reports)
+        print(f"wrote {self.out}")
 
 
 def read_together(paths: tuple[str, ...], options: ReadOptions) -> Episodes:
@@ -234,12 +231,14 @@ def _require(paths: tuple[str, ...]) -> None:
         raise LobsDICEError("name at least one file; --help shows an example")
 
 
-def _describe(path: str, options: ReadOptions) -> dict:
-    from lobsdice.cli.reports import of_episodes, recorded_warnings
-
-    with recorded_warnings() as found:
+def _describe(path: str, options: ReadOptions) -> dict[str, Any]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         episodes = _read(path, options)
-    return {"path": path, **of_episodes(episodes), "warnings": found}
+    for warning in caught:
+        warnings.warn(warning.message, stacklevel=2)
+    texts = [str(warning.message) for warning in caught]
+    return {"path": path, **describe(episodes), "warnings": texts}
 
 
 def _read(path: str, options: ReadOptions) -> Episodes:

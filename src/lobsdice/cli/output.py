@@ -10,28 +10,31 @@ from lobsdice import console
 
 Report = dict[str, Any]
 
+#: What a table of features shows of each, in this order.
+STATISTICS = ("min", "mean", "std", "max")
+
 
 def print_json(report: Report | list[Report]) -> None:
     """Nothing but valid JSON."""
     print(json.dumps(report, indent=2, allow_nan=False))
 
 
-def print_reports(reports: list[Report]) -> None:
-    """All that is known about each file."""
-    for report in reports:
-        print_facts(report["path"], report)
-        _print_columns("observation", report["observations"])
-        _print_columns("action", report["actions"])
+def print_description(report: Report) -> None:
+    """All that is known about a file: facts, then a line for each number of states and actions."""
+    print_facts(report["path"], report)
+    _print_features("observation", report["observations"])
+    if report["actions"] and "mean" in report["actions"]:
+        _print_features("action", report["actions"])
 
 
 def print_facts(title: str, report: Report) -> None:
     """A table of names and values."""
     table = _table(title)
-    table.add_column(style="bold")
-    table.add_column()
     table.show_header = False
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
     for key, value in report.items():
-        if key not in ("path", "observations", "actions", "warnings") and value is not None:
+        if key not in ("path", "observations", "warnings") and value is not None:
             table.add_row(key.replace("_", " "), _text(value))
     console.out.print(table)
 
@@ -39,7 +42,7 @@ def print_facts(title: str, report: Report) -> None:
 def print_summary(reports: list[Report]) -> None:
     """One line a file."""
     table = _table(None)
-    table.add_column("file")
+    table.add_column("file", overflow="fold")
     for name in ("episodes", "steps", "terminated", "return"):
         table.add_column(name, justify="right")
     for report in reports:
@@ -52,15 +55,14 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def _print_columns(name: str, columns: list[Report] | None) -> None:
-    if columns is None:
-        return
+def _print_features(name: str, statistics: dict[str, list[float]]) -> None:
     table = _table(None)
     table.add_column(name, justify="right")
-    for key in ("minimum", "mean", "deviation", "maximum"):
+    for key in STATISTICS:
         table.add_column(key, justify="right")
-    for i, column in enumerate(columns):
-        table.add_row(str(i), *(_number(value) for value in column.values()))
+    columns = zip(*(statistics[key] for key in STATISTICS), strict=True)
+    for i, values in enumerate(columns):
+        table.add_row(str(i), *map(_number, values))
     console.out.print(table)
 
 
@@ -69,31 +71,31 @@ def _table(title: str | None) -> Table:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, dict):
-        if "minimum" in value:
-            ends = f"{_number(value['minimum'])} to {_number(value['maximum'])}"
-            return f"{_spread(value)} ({ends})"
-        if "kind" in value:
-            return _space(value)
-        return ", ".join(f"{key} {_text(item)}" for key, item in value.items())
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    if not isinstance(value, dict):
+        return _number(value) if isinstance(value, int | float) else str(value)
+    if "kind" in value:
+        return _actions(value)
+    if "std" in value:
+        return f"{_spread(value)} ({_number(value['min'])} to {_number(value['max'])})"
+    return ", ".join(f"{key} {_text(item)}" for key, item in value.items())
 
 
-def _space(space: Report) -> str:
+def _actions(space: Report) -> str:
     if space["kind"] == "discrete":
-        return f"{space['count']} discrete actions"
-    lows, highs = (sorted(set(space[key])) for key in ("low", "high"))
+        taken = f", taken: {_text(space['taken'])}" if "taken" in space else ""
+        return f"{space['count']} discrete ones{taken}"
     size = plural(len(space["low"]), "real number")
+    lows, highs = set(space["low"]), set(space["high"])
     if len(lows) == len(highs) == 1:
-        return f"{size} in [{_number(lows[0])}, {_number(highs[0])}]"
-    return f"{size}, each with its own bounds"
+        return f"{size} in [{_number(*lows)}, {_number(*highs)}]"
+    return f"{size}, each with bounds of its own"
 
 
 def _spread(statistics: Report | None) -> str:
     if statistics is None:
         return ""
-    return f"{_number(statistics['mean'])} ± {_number(statistics['deviation'])}"
+    return f"{_number(statistics['mean'])} ± {_number(statistics['std'])}"
 
 
-def _number(value: float) -> str:
+def _number(value: int | float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
