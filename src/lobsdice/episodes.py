@@ -270,9 +270,14 @@ def duplicates(episodes: Episodes) -> Int64[np.ndarray, " k"]:
     suspects = np.flatnonzero(np.bincount(twins, minlength=len(episodes))[twins] > 1)
     if not suspects.size:
         return suspects
-    twins = suspects[_twins(_episode_hashes(episodes, suspects))]
-    pairs = np.stack([suspects, twins], axis=1)[suspects != twins]
-    return np.array([i for i, j in pairs if _same(episodes, i, j)], np.int64)
+    hashes = [_episode_hashes(episodes, some) for some in _batches(episodes, suspects)]
+    twins = np.arange(len(episodes))
+    twins[suspects] = suspects[_twins(np.concatenate(hashes))]
+    copies = np.flatnonzero(
+        (twins != np.arange(len(episodes))) & (episodes.lengths == episodes.lengths[twins])
+    )
+    same = [_same(episodes, some, twins[some]) for some in _batches(episodes, copies)]
+    return copies[np.concatenate([*same, np.empty(0, bool)])]
 
 
 def row_hashes(rows: Float32[np.ndarray, "n width"]) -> np.ndarray:
@@ -283,9 +288,14 @@ def row_hashes(rows: Float32[np.ndarray, "n width"]) -> np.ndarray:
     hashes = np.empty(len(rows), np.uint64)
     for start, chunk in _chunks(rows):
         bits = (chunk + np.float32(0)).view(np.uint32).astype(np.uint64)
-        bits ^= bits << np.uint64(31)
-        hashes[start : start + len(chunk)] = (bits * factors).sum(axis=1, dtype=np.uint64)
+        hashes[start : start + len(chunk)] = _mixed(bits * factors).sum(axis=1, dtype=np.uint64)
     return hashes
+
+
+def _mixed(numbers: np.ndarray) -> np.ndarray:
+    """High bits brought down and spread, so that sums of hashes do not cancel by their pattern."""
+    numbers = (numbers ^ (numbers >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
+    return numbers ^ (numbers >> np.uint64(29))
 
 
 def _twins(keys: np.ndarray) -> np.ndarray:
@@ -298,14 +308,22 @@ def _episode_hashes(episodes: Episodes, which: np.ndarray) -> np.ndarray:
     sizes = episodes.lengths[which] + 1
     hashes = row_hashes(episodes.observations[_ranges(episodes.starts[which], sizes)])
     # The place of a row counts: the same states in another order are another episode.
-    places = _ranges(np.zeros_like(sizes), sizes).astype(np.uint64) * np.uint64(2) + np.uint64(1)
-    return np.add.reduceat(hashes * places, _offsets(sizes))
+    places = _ranges(np.zeros_like(sizes), sizes).astype(np.uint64)
+    return np.add.reduceat(_mixed(hashes ^ _mixed(places)), _offsets(sizes))
 
 
-def _same(episodes: Episodes, i: int, j: int) -> bool:
-    starts, n = episodes.starts, episodes.lengths[i] + 1
-    x = episodes.observations
-    return bool(np.array_equal(x[starts[i] : starts[i] + n], x[starts[j] : starts[j] + n]))
+def _same(episodes: Episodes, some: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Whether the observations of two episodes of the same length are equal, for many pairs."""
+    x, starts, sizes = episodes.observations, episodes.starts, episodes.lengths[some] + 1
+    pairs = (x[_ranges(starts[i], sizes)] for i in (some, others))
+    return np.logical_and.reduceat(np.equal(*pairs).all(axis=1), _offsets(sizes))
+
+
+def _batches(episodes: Episodes, which: np.ndarray) -> list[np.ndarray]:
+    """`which` in groups of some hundred thousand rows, to bound the memory that copies take."""
+    rows = np.cumsum(episodes.lengths[which] + 1)
+    cuts = np.searchsorted(rows, np.arange(16 * CHUNK, rows[-1] if rows.size else 0, 16 * CHUNK))
+    return [batch for batch in np.split(which, np.unique(cuts)) if batch.size]
 
 
 def _check_lengths(e: Episodes) -> None:

@@ -66,7 +66,8 @@ def read(path_or_id: str | PathLike[str], options: ReadOptions = DEFAULTS) -> Ep
         warnings.simplefilter("ignore")  # what libraries say about damaged files
         kind, path = _recognise(path_or_id)
         episodes, found = kind.read(path, options)
-    for notice in found + notices(episodes):
+        found += notices(episodes)
+    for notice in found:
         warnings.warn(f"{path_or_id}: {notice}", DataWarning, stacklevel=2)
     return episodes
 
