@@ -43,7 +43,10 @@ class Episodes:
     """For readers of large files that have looked at every number while it was in the cache."""
 
     def __post_init__(self, checked: bool):
-        _check_lengths(self)
+        arrays = ("observations", "terminated", "actions", "rewards", "source")
+        _check_lengths(self.lengths, {key: getattr(self, key) for key in arrays})
+        if self.observations.shape[1] == 0:
+            raise LobsDICEError("observations have no columns")
         _check_source(self)
         if (self.actions is None) != (self.action_space is None):
             raise LobsDICEError("actions and their action space come together or not at all")
@@ -75,7 +78,7 @@ class Episodes:
         Without `terminated` every episode counts as truncated. Without `action_space` it is
         `infer_space(actions)`.
         """
-        lengths = _numeric("episode_lengths", lengths, np.int64, ndim=1)
+        lengths = _numeric("episode_lengths", lengths, np.int64)
         if terminated is None:
             terminated = np.zeros(len(lengths), bool)
         if actions is not None:
@@ -83,16 +86,19 @@ class Episodes:
             action_space = action_space or infer_space(actions)
             if isinstance(action_space, Box) and actions.dtype == np.int64:
                 actions = actions[:, None].astype(np.float32)
-        return cls(
-            observations=_numeric("observations", observations, np.float32, ndim=2),
-            lengths=lengths,
-            terminated=_numeric("terminated", terminated, np.bool_, ndim=1),
-            actions=actions,
-            rewards=None if rewards is None else _numeric("rewards", rewards, np.float32, ndim=1),
-            action_space=action_space,
-            source=None if source is None else _numeric("source", source, np.int64, ndim=1),
-            source_names=tuple(map(str, source_names)),
-        )
+        arrays = {
+            "observations": _numeric("observations", observations, np.float32, ndim=2),
+            "terminated": _numeric("terminated", terminated, np.bool_),
+            "actions": actions,
+            "rewards": None
+            if rewards is None
+            else _numeric("rewards", rewards, np.float32, ndim=1),
+            "source": None if source is None else _numeric("source", source, np.int64, ndim=1),
+        }
+        # Before the constructor, where shapes checked at run time would speak first.
+        _check_lengths(lengths, arrays)
+        names = tuple(map(str, source_names))
+        return cls(lengths=lengths, action_space=action_space, source_names=names, **arrays)
 
     def __len__(self) -> int:
         """The number of episodes."""
@@ -326,28 +332,24 @@ def _batches(episodes: Episodes, which: np.ndarray) -> list[np.ndarray]:
     return [batch for batch in np.split(which, np.unique(cuts)) if batch.size]
 
 
-def _check_lengths(e: Episodes) -> None:
-    if not len(e.lengths):
+def _check_lengths(lengths: np.ndarray, arrays: Mapping[str, np.ndarray | None]) -> None:
+    if not len(lengths):
         raise LobsDICEError("there are no episodes")
-    if (short := np.flatnonzero(e.lengths < 1)).size:
+    if (short := np.flatnonzero(lengths < 1)).size:
         raise LobsDICEError(
-            f"episode_lengths row {short[0]} is {e.lengths[short[0]]}; "
-            "an episode has at least 1 step"
+            f"episode_lengths row {short[0]} is {lengths[short[0]]}; an episode has at least 1 step"
         )
-    if e.observations.shape[1] == 0:
-        raise LobsDICEError("observations have no columns")
-    steps, count = e.steps, len(e.lengths)
-    expected = {
-        "observations": (len(e.observations), steps + count, "T+1 for each episode of T steps"),
-        "actions": (steps if e.actions is None else len(e.actions), steps, "one a step"),
-        "rewards": (steps if e.rewards is None else len(e.rewards), steps, "one a step"),
-        "terminated": (len(e.terminated), count, "one an episode"),
-        "source": (count if e.source is None else len(e.source), count, "one an episode"),
-    }
-    for key, (found, wanted, why) in expected.items():
-        if found != wanted:
+    steps, count = int(lengths.sum()), len(lengths)
+    for key, array in arrays.items():
+        wanted, why = {
+            "observations": (steps + count, "T+1 for each episode of T steps"),
+            "actions": (steps, "one a step"),
+            "rewards": (steps, "one a step"),
+        }.get(key, (count, "one an episode"))
+        if array is not None and len(array) != wanted:
             raise LobsDICEError(
-                f"{key} has {found} rows, but the {count} episode lengths need {wanted} ({why})"
+                f"{key} has {len(array)} rows, "
+                f"but the {count} episode lengths need {wanted} ({why})"
             )
 
 
@@ -392,7 +394,7 @@ def check_actions(actions: Actions, space: ActionSpace) -> None:
             )
 
 
-def _numeric(key: str, values: ArrayLike, dtype, *, ndim: int) -> np.ndarray:
+def _numeric(key: str, values: ArrayLike, dtype, *, ndim: int = 1) -> np.ndarray:
     try:
         array = np.asarray(values)
     except ValueError as error:
