@@ -16,7 +16,7 @@ from typing import Protocol, runtime_checkable
 from lobsdice.cli.commands import ROOT, Command, Group
 from lobsdice.errors import LobsDICEError
 
-OK, BUG, USER_ERROR, INTERRUPTED = 0, 1, 2, 130
+OK, FAILED, USER_ERROR, INTERRUPTED = 0, 1, 2, 130
 HELP = ("-h", "--help")
 
 
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(words: list[str]) -> None:
-    if words[:1] in (["--version"], ["-V"]):
+    if words[:1] == ["--version"]:
         from lobsdice import __version__
 
         print(f"lobsdice {__version__}")
@@ -106,12 +106,12 @@ def _exit_code(job: Callable[[], None], debug: bool) -> int:
     except BrokenPipeError:
         # Whoever read our output has seen enough; Python must not complain when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BUG
+        return FAILED
     except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else BUG
+        return stop.code if isinstance(stop.code, int) else FAILED
     except Exception as error:
         hint = "this is a bug in lobsdice; --debug shows where"
-        return _failed(f"error: {type(error).__name__}: {error} ({hint})", BUG, debug)
+        return _failed(f"error: {type(error).__name__}: {error} ({hint})", FAILED, debug)
     return OK
 
 
