@@ -59,8 +59,8 @@ class Pool(NamedTuple):
 class Slices(NamedTuple):
     """Where a run's data begins in each part of the pool, and how many rows it has there."""
 
-    start: Int[Array, "*runs 3"]
-    size: Int[Array, "*runs 3"]
+    start: Int[Array, "... 3"]
+    size: Int[Array, "... 3"]
 
 
 class State(NamedTuple):
@@ -69,9 +69,9 @@ class State(NamedTuple):
     nets: Any
     optimiser: Any
     average: Any
-    failed_at: Int[Array, "*runs"]
+    failed_at: Int[Array, "..."]
     """The step in which a number stopped being finite, -1 while all is well."""
-    failed_in: Int[Array, "*runs"]
+    failed_in: Int[Array, "..."]
     """What was not finite then: bit i stands for entry i of `suspects`."""
 
 
@@ -185,10 +185,10 @@ def run_chunk(
 
         def block(state, now, *, size):
             state, metrics = advance(state, now, penalised=True)
-            state, _ = jax.lax.scan(plain, state, now + 1 + jnp.arange(size - 1))
+            state, _ = jax.lax.scan(plain, state, now + 1 + jnp.arange(size - 1, dtype=jnp.int32))
             return state, metrics
 
-        starts = first + every * jnp.arange(steps // every)
+        starts = first + every * jnp.arange(steps // every, dtype=jnp.int32)
         state, metrics = jax.lax.scan(partial(block, size=every), state, starts)
         if rest := steps % every:
             state, last = block(state, first + steps - rest, size=rest)

@@ -9,27 +9,26 @@ from jaxtyping import Float64
 
 from lobsdice.errors import LobsDICEError
 from lobsdice.policy import Policy
-from lobsdice.tasks.environment import Environment, make, make_by_id, rollout
+from lobsdice.tasks.environment import make, rollout
 from lobsdice.tasks.pool import as_completed, cores
-from lobsdice.tasks.table import Spec
 
 #: Enters the seed of every evaluation, so that none repeats an episode of the data.
 EVALUATION = 7919
 
 
 class Job(NamedTuple):
-    """Some episodes of one policy."""
+    """One episode of one policy: episodes differ in length by a factor of a hundred."""
 
     number: int
     policy: Policy
-    environment: Spec | str
-    seeds: tuple[np.random.SeedSequence, ...]
+    environment: str
+    seed: np.random.SeedSequence
     stochastic: bool
 
 
 def evaluate(
     policies: Sequence[Policy],
-    environment: Spec | str,
+    environment: str,
     *,
     episodes: int = 10,
     seed: int = 0,
@@ -38,34 +37,31 @@ def evaluate(
 ) -> Float64[np.ndarray, "policies episodes"]:
     """The return of each policy in each episode; episode i starts alike for every policy.
 
-    `environment` is a built-in task's table row or a Gymnasium id. `stochastic` draws actions from
+    `environment` is a built-in task's name or a Gymnasium id. `stochastic` draws actions from
     the policy instead of taking the likeliest.
     """
     if episodes < 1:
         raise LobsDICEError(f"cannot evaluate {episodes} episodes")
     seeds = np.random.SeedSequence([EVALUATION, seed]).spawn(episodes)
-    # One episode a job: they differ in length by a factor of a hundred.
     jobs = [
-        Job(i * episodes + j, policy, environment, (s,), stochastic)
+        Job(i * episodes + j, policy, environment, s, stochastic)
         for i, policy in enumerate(policies)
         for j, s in enumerate(seeds)
     ]
     found = np.empty(len(jobs))
-    for job, returns in as_completed(run, jobs, min(workers or cores(), len(jobs))):
-        found[job.number] = returns[0]
+    for job, value in as_completed(run, jobs, min(workers or cores(), len(jobs))):
+        found[job.number] = value
     return found.reshape(len(policies), episodes)
 
 
-def run(job: Job) -> list[float]:
+def run(job: Job) -> float:
     """The work of one process."""
     env = _environment(job.environment)
 
     def act(observation: np.ndarray, random: np.random.Generator):
         return job.policy(observation, random if job.stochastic else None)
 
-    return [float(rollout(env, act, s).rewards.sum(dtype=np.float64)) for s in job.seeds]
+    return float(rollout(env, act, job.seed).rewards.sum(dtype=np.float64))
 
 
-@cache
-def _environment(environment: Spec | str) -> Environment:
-    return make_by_id(environment) if isinstance(environment, str) else make(environment)
+_environment = cache(make)

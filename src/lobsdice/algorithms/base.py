@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.spaces import ActionSpace
 
-Metrics = dict[str, Float[Array, ""]]
+Metrics = dict[str, Float[Array, "..."]]
 
 
 class Batch(NamedTuple):
@@ -69,4 +69,16 @@ def hyperparameters(cls: Class) -> Class:
     cls = dataclass(frozen=True, kw_only=True)(cls)
     leaves = [f.name for f in fields(cls) if f.type in (float, "float")]
     static = [f.name for f in fields(cls) if f.name not in leaves]
-    return jax.tree_util.register_dataclass(cls, data_fields=leaves, meta_fields=static)
+
+    def flatten(self):
+        return [getattr(self, n) for n in leaves], tuple(getattr(self, n) for n in static)
+
+    def unflatten(values, numbers):
+        # Not by __init__, which promises floats: these may be traced, or have an axis of runs.
+        self = object.__new__(cls)
+        for name, value in [*zip(leaves, numbers, strict=True), *zip(static, values, strict=True)]:
+            object.__setattr__(self, name, value)
+        return self
+
+    jax.tree_util.register_pytree_node(cls, flatten, unflatten)
+    return cls

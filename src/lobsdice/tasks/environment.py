@@ -2,17 +2,18 @@
 
 import importlib
 import importlib.metadata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float32, Float64
 
 from lobsdice.errors import LobsDICEError
-from lobsdice.tasks.table import Spec
+from lobsdice.tasks.table import TASKS, Spec
 
 #: An action for an observation; the generator is the only source of randomness.
-Policy = Callable[[np.ndarray, np.random.Generator], np.ndarray]
+Policy = Callable[[np.ndarray, np.random.Generator], Any]
 
 
 @runtime_checkable
@@ -43,23 +44,38 @@ def versions() -> dict[str, str]:
     return found
 
 
-def make(spec: Spec) -> Environment:
-    """The task's environment, quietly."""
+def make(environment: Spec | str) -> Environment:
+    """A built-in task's environment, or any that Gymnasium knows by this id, quietly."""
+    spec = TASKS.get(environment) if isinstance(environment, str) else environment
     try:
-        import mujoco
-
-        importlib.import_module("gymnasium.envs.mujoco")
+        if spec is not None:
+            importlib.import_module("mujoco")
         import gymnasium
     except ImportError as error:
         raise _missing(error.name or "mujoco") from error
-    # MuJoCo prints what it finds old-fashioned in Gymnasium's own models, and writes it into a file
-    # in the working directory.
-    previous = mujoco.get_mju_user_warning()  # pyright: ignore[reportAttributeAccessIssue]
-    mujoco.set_mju_user_warning(_ignore)  # pyright: ignore[reportAttributeAccessIssue]
+    name, options = (spec.environment, spec.options) if spec else (str(environment), {})
+    with _quiet_mujoco():
+        try:
+            return gymnasium.make(name, disable_env_checker=True, **options)
+        except gymnasium.error.Error as error:
+            reason = str(error).splitlines()[0]
+            raise LobsDICEError(f"Gymnasium cannot make {name!r}: {reason}") from error
+
+
+@contextmanager
+def _quiet_mujoco() -> Iterator[None]:
+    """MuJoCo would print what it finds old-fashioned in Gymnasium's models, and write it to a file."""
     try:
-        return gymnasium.make(spec.environment, disable_env_checker=True, **spec.options)
+        mujoco: Any = importlib.import_module("mujoco")
+    except ImportError:
+        yield
+        return
+    previous = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(_ignore)
+    try:
+        yield
     finally:
-        mujoco.set_mju_user_warning(previous)  # pyright: ignore[reportAttributeAccessIssue]
+        mujoco.set_mju_user_warning(previous)
 
 
 def rollout(env: Environment, act: Policy, seed: np.random.SeedSequence) -> Recording:

@@ -1,10 +1,12 @@
 """Work for several processes, handed out job by job.
 
-The processes are plain interpreters fed through pipes. Unlike those of `multiprocessing` they do
-not import the user's script again (so it needs no `if __name__ == "__main__"`), and unlike forked
-ones they are safe beside the threads of JAX.
+Processes that are done wait for more work until the program ends: starting one takes a second, and
+a run in training is evaluated many times. They are plain interpreters fed through pipes. Unlike
+those of `multiprocessing` they do not import the user's script again (so it needs no
+`if __name__ == "__main__"`), and unlike forked ones they are safe beside the threads of JAX.
 """
 
+import atexit
 import os
 import pickle
 import queue
@@ -23,6 +25,9 @@ Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 SERVE = "from lobsdice.tasks.pool import serve; serve()"
+
+#: Processes that wait for work.
+IDLE: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
 
 
 def cores() -> int:
@@ -45,7 +50,7 @@ def as_completed(
     pending, done = queue.SimpleQueue(), queue.SimpleQueue()
     for job in jobs:
         pending.put(job)
-    processes = [_start() for _ in range(workers)]
+    processes = [_idle() or _start() for _ in range(workers)]
     feeders = [
         threading.Thread(target=_feed, args=(p, work, pending, done), daemon=True)
         for p in processes
@@ -54,8 +59,27 @@ def as_completed(
         for feeder in feeders:
             feeder.start()
         yield from (_value(*done.get()) for _ in jobs)
-    finally:
+    except BaseException:
         _end(processes, feeders)
+        raise
+    for process in processes:
+        IDLE.put(process)
+
+
+def _idle() -> subprocess.Popen[bytes] | None:
+    """A living process that waits for work, if there is one."""
+    with suppress(queue.Empty):
+        while True:
+            process = IDLE.get_nowait()
+            if process.poll() is None:
+                return process
+    return None
+
+
+@atexit.register
+def _end_idle() -> None:
+    while process := _idle():
+        _end([process], [])
 
 
 def serve() -> None:
@@ -114,8 +138,9 @@ def _value(job: Any, outcome: Any) -> tuple[Any, Any]:
 def _end(processes: list[subprocess.Popen[bytes]], feeders: list[threading.Thread]) -> None:
     for process in processes:
         process.kill()
-    for process, feeder in zip(processes, feeders, strict=True):
+    for feeder in feeders:
         if feeder.ident:  # a thread that never started cannot be joined
             feeder.join()
+    for process in processes:
         with suppress(OSError):  # what was still to be sent to it
             process.communicate()

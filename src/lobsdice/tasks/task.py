@@ -7,12 +7,12 @@ for, so asking for more only adds to the files.
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lobsdice.episodes import Episodes, concatenate, mixture
 from lobsdice.errors import LobsDICEError
@@ -24,6 +24,7 @@ from lobsdice.tasks.table import Spec, spec_of
 
 if TYPE_CHECKING:
     from lobsdice.data import Data
+    from lobsdice.policy import Policy
 
 #: Raised by one whenever the way in which episodes are rolled out or seeded changes.
 COLLECTION_VERSION = 1
@@ -48,6 +49,20 @@ class Task:
         from lobsdice.data import prepare
 
         return prepare(self.expert, self.offline)
+
+    def evaluate(self, policies: "Sequence[Policy]", **options: Any) -> list[dict[str, float]]:
+        """The mean return and normalised score of each policy; `options` are `evaluate`'s."""
+        from lobsdice.evaluate import evaluate
+
+        returns = evaluate(policies, self.name, **options)
+        return [
+            {
+                "return": float(mean),
+                "return_std": float(deviation),
+                "score": float(self.normalised(mean)),
+            }
+            for mean, deviation in zip(returns.mean(axis=1), returns.std(axis=1), strict=True)
+        ]
 
     def normalised(self, score):
         """100 (score − random) / (expert − random), for a return or an array of them."""

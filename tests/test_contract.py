@@ -1,0 +1,114 @@
+"""What every algorithm owes the training loop."""
+
+from dataclasses import fields, replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from worlds import noise_data
+
+from lobsdice.algorithms import ALGORITHMS
+from lobsdice.algorithms.base import Batch
+from lobsdice.engine import Member, Options, draw, pack, run_chunk
+from lobsdice.train import Fleet, iterate
+
+SMALL = [kind(width=8) for kind in ALGORITHMS.values()]  # pyright: ignore[reportCallIssue]
+each_algorithm = pytest.mark.parametrize("algorithm", SMALL, ids=lambda a: type(a).__name__)
+
+
+def outcome(*members, datas, steps=6, every=3):
+    """The networks of a fleet after a few steps."""
+    options = Options(steps=steps, batch_size=4)
+    fleet = Fleet(tuple(replace(m, options=options) for m in members), tuple(datas))
+    *_, last = iterate(fleet, every=every)
+    return last.state.nets
+
+
+def equal(x, y):
+    return jax.tree.map(jnp.shape, x) == jax.tree.map(jnp.shape, y) and all(
+        map(jnp.array_equal, jax.tree.leaves(x), jax.tree.leaves(y))
+    )
+
+
+def changed(value):
+    match value:
+        case bool():
+            return not value
+        case int():
+            return value + 2
+        case float():
+            return value / 2
+    raise TypeError(value)
+
+
+@each_algorithm
+@pytest.mark.parametrize("discrete", [False, True], ids=["continuous", "discrete"])
+def test_the_same_seed_gives_the_same_bits_and_another_seed_does_not(algorithm, discrete):
+    datas = [noise_data(discrete=discrete)]
+    first = outcome(Member(algorithm, seed=3), datas=datas)
+    assert equal(first, outcome(Member(algorithm, seed=3), datas=datas))
+    assert not equal(first, outcome(Member(algorithm, seed=4), datas=datas))
+    assert all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(first))
+
+
+@each_algorithm
+def test_every_hyperparameter_matters(algorithm):
+    datas = [noise_data()]
+    base = outcome(Member(algorithm), datas=datas)
+    for field in fields(algorithm):
+        other = replace(algorithm, **{field.name: changed(getattr(algorithm, field.name))})
+        assert not equal(base, outcome(Member(other), datas=datas)), field.name
+
+
+@each_algorithm
+def test_one_compiled_program_serves_all_chunks(algorithm):
+    run_chunk.clear_cache()
+    outcome(Member(algorithm), datas=[noise_data()], steps=12, every=3)
+    assert run_chunk._cache_size() == 1
+
+
+@each_algorithm
+def test_each_loss_moves_only_its_own_network(algorithm, key):
+    data = noise_data()
+    pool, slices = pack([data])
+    batch = draw(key, pool, jax.tree.map(lambda x: x[0], slices), 16)
+    nets = algorithm.init(key, data.state_size, data.action_space)
+    slopes = jax.jacrev(lambda nets: algorithm.loss(nets, batch, key, penalised=True)[1])(nets)
+    owners = set()
+    for name, slope in slopes.items():
+        moved = [
+            net
+            for net, part in slope._asdict().items()
+            if any(jnp.any(leaf != 0) for leaf in jax.tree.leaves(part))
+        ]
+        assert len(moved) == 1, (name, moved)
+        owners.add(moved[0])
+    assert "policy" in owners
+
+
+@each_algorithm
+def test_metrics_have_the_same_names_in_penalised_and_plain_steps(algorithm, key):
+    data = noise_data()
+    nets = algorithm.init(key, data.state_size, data.action_space)
+    pool, slices = pack([data])
+    batch = draw(key, pool, jax.tree.map(lambda x: x[0], slices), 4)
+    assert isinstance(batch, Batch)
+    names = [
+        set(algorithm.loss(nets, batch, key, penalised=penalised)[1]) for penalised in (True, False)
+    ]
+    assert names[0] == names[1]
+
+
+@each_algorithm
+def test_a_fleet_gives_what_its_runs_give_alone(algorithm):
+    """Runs that differ in seed, data and every real hyperparameter, together and one by one."""
+    reals = {f.name: getattr(algorithm, f.name) for f in fields(algorithm)}
+    reals = {name: x * 0.8 for name, x in reals.items() if isinstance(x, float)}
+    datas = [noise_data(), noise_data(seed=1)]
+    members = [Member(algorithm, seed=0, data=0), Member(replace(algorithm, **reals), 5, 1)]
+    together = outcome(*members, datas=datas)
+    for i, member in enumerate(members):
+        alone = outcome(replace(member, data=0), datas=[datas[member.data]])
+        for x, y in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
+            np.testing.assert_allclose(x[i], y[0], rtol=1e-5, atol=1e-7)
