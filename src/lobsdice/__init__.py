@@ -1,3 +1,82 @@
-"""Offline learning from observation: demonstrations and labelled logs in, a policy out."""
+"""Offline learning from observation: demonstrations and labelled logs in, a policy out.
+
+Names are imported when they are first used, so that what needs no JAX does not wait for it.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from lobsdice import tabular
+    from lobsdice.algorithms import BC, LobsDICE
+    from lobsdice.data import Data, Observations, Transitions, prepare
+    from lobsdice.engine import Options
+    from lobsdice.episodes import Episodes, concatenate, mixture
+    from lobsdice.errors import LobsDICEError
+    from lobsdice.evaluate import evaluate
+    from lobsdice.formats import DataWarning, ReadOptions, read, write
+    from lobsdice.policy import Policy, load_policy
+    from lobsdice.spaces import Box, Discrete
+    from lobsdice.tasks import Task, collect, load
+    from lobsdice.train import Run, train
+
+_HOMES = {
+    "algorithms": ("BC", "LobsDICE"),
+    "data": ("Data", "Observations", "Transitions", "prepare"),
+    "engine": ("Options",),
+    "episodes": ("Episodes", "concatenate", "mixture"),
+    "errors": ("LobsDICEError",),
+    "evaluate": ("evaluate",),
+    "formats": ("DataWarning", "ReadOptions", "read", "write"),
+    "policy": ("Policy", "load_policy"),
+    "spaces": ("Box", "Discrete"),
+    "tasks": ("Task", "collect", "load"),
+    "train": ("Run", "train"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "BC",
+    "Box",
+    "Data",
+    "DataWarning",
+    "Discrete",
+    "Episodes",
+    "LobsDICE",
+    "LobsDICEError",
+    "Observations",
+    "Options",
+    "Policy",
+    "ReadOptions",
+    "Run",
+    "Task",
+    "Transitions",
+    "collect",
+    "concatenate",
+    "evaluate",
+    "load",
+    "load_policy",
+    "mixture",
+    "prepare",
+    "read",
+    "tabular",
+    "train",
+    "write",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "tabular":
+        return importlib.import_module("lobsdice.tabular")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'lobsdice' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"lobsdice.{_HOME_OF[name]}"), name)
+    # Kept, because importing a module such as `lobsdice.train` sets an attribute of the same name.
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -35,8 +35,24 @@ DATA = Group(
     },
 )
 
+TRAIN = Group(
+    "Learn a policy from demonstrations and labelled recordings.",
+    "lobsdice train lobsdice --expert demos.npz --offline logs.npz --out runs/mine",
+    {
+        "lobsdice": Command(
+            "lobsdice.cli.train:Train_lobsdice", "Match the expert's state transitions (the paper)."
+        ),
+        "bc": Command("lobsdice.cli.train:Train_bc", "Clone the behaviour in the recordings."),
+    },
+)
+
 ROOT = Group(
     "Offline learning from observation: demonstrations and labelled logs in, a policy out.",
     "lobsdice data collect hopper --expert 5 --medium 20 --random 20 --out hopper",
-    {"data": DATA},
+    {
+        "data": DATA,
+        "train": TRAIN,
+        "resume": Command("lobsdice.cli.train:Resume", "Go on with an interrupted run."),
+        "evaluate": Command("lobsdice.cli.train:Evaluate", "Measure trained policies' returns."),
+    },
 )

@@ -64,7 +64,7 @@ def make(environment: Spec | str) -> Environment:
 
 @contextmanager
 def _quiet_mujoco() -> Iterator[None]:
-    """MuJoCo would print what it finds old-fashioned in Gymnasium's models, and write it to a file."""
+    """MuJoCo would print what it finds old-fashioned in the models, and write it to a file."""
     try:
         mujoco: Any = importlib.import_module("mujoco")
     except ImportError:

@@ -1,0 +1,275 @@
+"""`lobsdice train`, `resume` and `evaluate`."""
+
+import sys
+from dataclasses import asdict, dataclass, field, fields, make_dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import tyro
+from tyro.conf import OmitArgPrefixes, Positional
+
+from lobsdice import console
+from lobsdice.algorithms import ALGORITHMS
+from lobsdice.cli import output
+from lobsdice.cli.data import Out, Reading, read_together
+from lobsdice.data import Data, Initial, Terminal, prepare
+from lobsdice.engine import Member, Options
+from lobsdice.errors import LobsDICEError
+from lobsdice.evaluate import evaluate
+from lobsdice.formats import DEFAULTS, ReadOptions
+from lobsdice.policy import Policy, load_policy
+from lobsdice.runs import RunFolder
+from lobsdice.tasks import TASKS, Task, load
+from lobsdice.train import Evaluate as Evaluation
+from lobsdice.train import Fleet, Run, train_fleet
+
+Some = Annotated[tuple[str, ...], tyro.conf.arg(metavar="PATH...")]
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What a learner sees of the recordings; see docs/data.md."""
+
+    initial: Initial = "first"
+    """Which offline states stand for the initial ones: the first of each episode, or all."""
+    terminal: Terminal = "keep"
+    """What follows the last action of an episode that the environment ended: the true final state,
+    an absorbing state, the first state of another episode, or nothing (the step is left out)."""
+    subsample: int = 1
+    """Keep only every n-th transition of the demonstrations."""
+    allow_leak: bool = False
+    """Go on even if demonstrated transitions occur among the labelled ones."""
+
+    def __call__(self, expert, offline) -> Data:
+        with console.waiting("Preparing the data"):
+            return prepare(
+                expert,
+                offline,
+                initial=self.initial,
+                terminal=self.terminal,
+                every=self.subsample,
+                allow_leak=self.allow_leak,
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """All that a training command can be told, except the algorithm's hyperparameters."""
+
+    out: Out
+    """The folder to write to."""
+    expert: str | None = None
+    """The demonstrations; actions in them are ignored."""
+    offline: Some = ()
+    """One or more recordings with actions."""
+    task: str | None = None
+    """Instead of files, a built-in task: hopper, walker2d, halfcheetah or ant."""
+    demonstrations: int = 5
+    """Demonstrations of a built-in task."""
+    mixture: tuple[int, int, int] = (100, 500, 500)
+    """Offline episodes of a built-in task: expert, medium, random."""
+    env: str | None = None
+    """A Gymnasium id, to evaluate in on the way; built-in tasks bring their own."""
+    seeds: int = 1
+    """Runs with the seeds 0, 1, ..., all in one program."""
+    every: int | None = None
+    """Steps between evaluations and checkpoints (default: a fiftieth of all)."""
+    episodes: int = 10
+    """Episodes of an evaluation."""
+    options: OmitArgPrefixes[Options] = field(default_factory=Options)
+    preparation: OmitArgPrefixes[Preparation] = field(default_factory=Preparation)
+    read: Reading = DEFAULTS
+
+    def run(self) -> None:
+        self.execute(resume=False)
+
+    def execute(self, *, resume: bool) -> Run:
+        """Train; what is found in the folder is continued or, unless `resume`, refused."""
+        data, evaluation = self.data()
+        algorithm = vars(self)["algorithm"]  # the one field that differs between the commands
+        members = tuple(Member(algorithm, seed, 0, self.options) for seed in range(self.seeds))
+        about = {"command": ["lobsdice", *sys.argv[1:]], "settings": to_plain(self)}
+        run = train_fleet(
+            Fleet(members, (data,)),
+            every=self.every,
+            evaluate=evaluation,
+            out=self.out,
+            resume=resume,
+            about=about,
+        )
+        print_outcome(self.out, run)
+        return run
+
+    def data(self) -> tuple[Data, Evaluation | None]:
+        """What to learn from, and how to evaluate if that can be done."""
+        if (self.task is None) == (self.expert is None and not self.offline):
+            raise LobsDICEError("name either --task or both --expert and --offline")
+        if self.task is not None:
+            task = self.load_task(self.task)
+            data = self.preparation(task.expert, task.offline)
+            return data, lambda policies: task.evaluate(policies, episodes=self.episodes)
+        if self.expert is None or not self.offline:
+            raise LobsDICEError("both --expert and --offline are needed")
+        expert = read_together((self.expert,), self.read)
+        data = self.preparation(expert, read_together(self.offline, self.read))
+        if self.env is None:
+            return data, None
+        return data, lambda policies: summaries(self.env or "", policies, episodes=self.episodes)
+
+    def load_task(self, name: str) -> Task:
+        counts = dict(zip(("expert", "medium", "random"), self.mixture, strict=True))
+        return load(name, expert=self.demonstrations, offline=counts)
+
+
+def _command(name: str) -> type[Settings]:
+    kind = ALGORITHMS[name]
+    command = make_dataclass(
+        f"Train_{name}",
+        [("algorithm", OmitArgPrefixes[kind], field(default_factory=kind))],
+        bases=(Settings,),
+        frozen=True,
+        kw_only=True,
+    )
+    command.__doc__ = f"""Train {kind.__name__}: demonstrations and recordings in, a policy out.
+
+    Example:
+        lobsdice train {name} --expert demos.npz --offline logs.npz --out runs/mine
+        lobsdice train {name} --task hopper --seeds 5 --steps 100000 --out runs/hopper
+    """
+    return command
+
+
+COMMANDS = {name: _command(name) for name in ALGORITHMS}
+
+
+def __getattr__(name: str) -> Any:
+    """The command of each algorithm, as `Train_<name>`."""
+    if name.startswith("Train_") and name[6:] in COMMANDS:
+        return COMMANDS[name[6:]]
+    raise AttributeError(name)
+
+
+@dataclass(frozen=True)
+class Resume:
+    """Go on with a training run that was interrupted; it ends as if it had not been.
+
+    Example:
+        lobsdice resume runs/hopper
+    """
+
+    folder: Positional[Path]
+    """The folder that `lobsdice train` was writing to."""
+
+    def run(self) -> None:
+        about = RunFolder(self.folder).config()["about"]
+        if "settings" not in about:
+            raise LobsDICEError(f"{self.folder} was not made by `lobsdice train`")
+        settings = from_plain(about["settings"] | {"out": str(self.folder)})
+        settings.execute(resume=True)
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Measure the return of trained policies in an environment.
+
+    Example:
+        lobsdice evaluate runs/hopper --episodes 20
+        lobsdice evaluate runs/mine --env Hopper-v5 --stochastic --json
+    """
+
+    path: Positional[Path]
+    """The folder of a run, or the file of a policy."""
+    env: str | None = None
+    """A Gymnasium id or a built-in task (default: the task that the run was trained on)."""
+    episodes: int = 20
+    """Episodes of each policy."""
+    seed: int = 0
+    """Episodes depend on nothing but this and the policy."""
+    which: Literal["last", "best"] = "last"
+    """The policies after the last step, or those with the best evaluation on the way."""
+    stochastic: bool = False
+    """Draw actions at random as the policy says, instead of taking the likeliest."""
+    json: bool = False
+    """Print JSON instead of a table."""
+
+    def run(self) -> None:
+        policies = self.policies()
+        env = self.env or self.task()
+        with console.waiting("Evaluating"):
+            reports = summaries(
+                env, policies, episodes=self.episodes, seed=self.seed, stochastic=self.stochastic
+            )
+        if self.json:
+            return output.print_json(reports)
+        for i, report in enumerate(reports):
+            output.print_facts(f"{self.path}, run {i}, {self.which} policy, in {env}", report)
+
+    def policies(self) -> list[Policy]:
+        if self.path.is_file():
+            return [load_policy(self.path)]
+        return RunFolder(self.path).policies(self.which)
+
+    def task(self) -> str:
+        about = {} if self.path.is_file() else RunFolder(self.path).config()["about"]
+        settings = about.get("settings", {})
+        name = settings.get("task") or settings.get("env")
+        if name is None:
+            raise LobsDICEError("name the environment to evaluate in with --env")
+        return name
+
+
+def summaries(env: str, policies, **options: Any) -> list[dict[str, Any]]:
+    """Mean and spread of each policy's returns, and its normalised score in a built-in task."""
+    returns = evaluate(policies, env, **options)
+    reports = []
+    for row in returns:
+        report = {"return": float(row.mean()), "return_std": float(row.std()), "episodes": len(row)}
+        spec = task_of(env)
+        if spec is not None:
+            report["score"] = float(spec.normalised(row.mean()))
+        reports.append(report)
+    return reports
+
+
+def task_of(env: str):
+    """The built-in task of this name or Gymnasium id, if there is one."""
+    return next((spec for spec in TASKS.values() if env in (spec.name, spec.environment)), None)
+
+
+def print_outcome(out: Path, run: Run) -> None:
+    """What a run ended with, and where its policies lie."""
+    last = run.rows[-1]["step"] if run.rows else 0
+    rows = [row for row in run.rows if row["step"] == last and "return" in row]
+    for name in ("return", "score"):
+        values = [row[name] for row in rows if name in row]
+        if values:
+            spread = f" ± {np.std(values):.1f} over {len(values)} seeds" if len(values) > 1 else ""
+            print(f"{name} after {last} steps: {np.mean(values):.1f}{spread}")
+    print(f"policies: {out / 'policies'}")
+
+
+def to_plain(settings: Settings) -> dict[str, Any]:
+    """Settings as JSON can hold them."""
+    plain = asdict(settings)
+    name = next(name for name, command in COMMANDS.items() if isinstance(settings, command))
+    return plain | {"out": str(settings.out), "name": name}
+
+
+def from_plain(plain: dict[str, Any]) -> Settings:
+    """The inverse of `to_plain`."""
+    name = plain.pop("name")
+    nested = {
+        "algorithm": ALGORITHMS[name],
+        "options": Options,
+        "preparation": Preparation,
+        "read": ReadOptions,
+    }
+    for key, kind in nested.items():
+        plain[key] = kind(
+            **{k: tuple(v) if isinstance(v, list) else v for k, v in plain[key].items()}
+        )
+    known = {f.name for f in fields(COMMANDS[name])}
+    values = {k: tuple(v) if isinstance(v, list) else v for k, v in plain.items() if k in known}
+    command: Any = COMMANDS[name]
+    return command(**values | {"out": Path(plain["out"])})
