@@ -1,0 +1,47 @@
+"""Exact counterparts of the neural methods, on finite MDPs."""
+
+from lobsdice.tabular.baselines import (
+    bc,
+    bco,
+    demodice,
+    demodice_from_observation,
+    opolo,
+    smodice,
+)
+from lobsdice.tabular.lobsdice import lobsdice, lobsdice_state
+from lobsdice.tabular.mdp import (
+    MDP,
+    action_value,
+    from_counts,
+    greedy,
+    occupancy,
+    optimal_action_value,
+    pair_occupancy,
+    softmax,
+    total_variation,
+    value,
+)
+from lobsdice.tabular.solution import Clone, Solution
+
+__all__ = [
+    "MDP",
+    "Clone",
+    "Solution",
+    "action_value",
+    "bc",
+    "bco",
+    "demodice",
+    "demodice_from_observation",
+    "from_counts",
+    "greedy",
+    "lobsdice",
+    "lobsdice_state",
+    "occupancy",
+    "opolo",
+    "optimal_action_value",
+    "pair_occupancy",
+    "smodice",
+    "softmax",
+    "total_variation",
+    "value",
+]

@@ -1,0 +1,125 @@
+"""The methods LobsDICE is compared with, as problems for the same solver.
+
+    OPOLO     min  E_d[log d^I(s,s') / d^E(s,s')] + KL(d(s,a) ‖ d^I(s,a))    (eq. opolo_upper_bound)
+    SMODICE   min  E_d[log d^I(s) / d^E(s)]       + KL(d(s,a) ‖ d^I(s,a))    (eq. smodice_objective)
+    DemoDICE  min  KL(d(s,a) ‖ d^E(s,a)) + α KL(d(s,a) ‖ d^I(s,a))
+    BCO       π(a|s) = d^E(a|s), with the expert's actions filled in by the inverse dynamics model
+    BC        π(a|s) = d^I(a|s)
+
+The first two bound KL(d(s,s') ‖ d^E(s,s')) and KL(d(s) ‖ d^E(s)) from above.
+"""
+
+import numpy as np
+
+from lobsdice.tabular.lobsdice import MIX, blend, safe_log
+from lobsdice.tabular.mdp import MDP, occupancy
+from lobsdice.tabular.solution import Clone, Floats, Solution
+from lobsdice.tabular.solver import Objective, solve
+from lobsdice.tabular.support import Offline, conditional, push
+
+
+def _linear(offline: Offline, r: Floats, kappa: Floats, unsupported: Floats) -> Objective:
+    """κ KL(d ‖ d^I) - E_d[r]: the linear term moves into the reference."""
+    none = np.empty((*offline.q.shape, 0))
+    log_q = safe_log(offline.q) + r / kappa[:, None, None]
+    return Objective(kappa, none, log_q, np.empty((*offline.q.shape[:2], 0)), unsupported)
+
+
+def _log_ratio(d_expert: Floats, q: Floats, mix: float) -> tuple[Floats, Floats]:
+    """log d^E/d^I where d^I > 0, zero elsewhere; and the unsupported mass."""
+    log_g, unsupported = blend(d_expert, q, mix)
+    return np.where(q > 0, log_g - np.where(q > 0, safe_log(q), 0.0), 0.0), unsupported
+
+
+def _expect(table: Floats, values: Floats) -> Floats:
+    """Σ_p table(s,a,p) values(s,p), where zero times -inf is zero."""
+    never = (table @ np.isneginf(values)[..., None].astype(float))[..., 0] > 0
+    finite = (table @ np.where(np.isneginf(values), 0.0, values)[..., None])[..., 0]
+    return np.where(never, -np.inf, finite)
+
+
+def bound_pairs(offline: Offline, d_expert: Floats, alpha: Floats, mix: float) -> Objective:
+    r, unsupported = _log_ratio(d_expert, offline.q_pairs, mix)
+    return _linear(offline, _expect(offline.transition, r), 1 + alpha, unsupported)
+
+
+def bound_states(offline: Offline, d_expert: Floats, alpha: Floats, mix: float) -> Objective:
+    of_states = d_expert.sum(2, keepdims=True)
+    r, unsupported = _log_ratio(of_states, offline.q.sum(2, keepdims=True), mix)
+    return _linear(offline, np.broadcast_to(r, offline.q.shape), 1 + alpha, unsupported)
+
+
+def match_actions(offline: Offline, d_expert: Floats, alpha: Floats, mix: float) -> Objective:
+    r, unsupported = _log_ratio(d_expert, offline.q, mix)
+    return _linear(offline, r, 1 + alpha, unsupported)
+
+
+def match_inferred_actions(
+    offline: Offline, d_expert: Floats, alpha: Floats, mix: float
+) -> Objective:
+    unsupported = np.where(offline.q_pairs > 0, 0.0, d_expert).sum((1, 2))
+    inferred = infer_actions(d_expert, offline.q, offline.transition, offline.q_pairs)
+    return match_actions(offline, inferred, alpha, mix)._replace(unsupported=unsupported)
+
+
+def infer_actions(d_expert: Floats, q: Floats, transition: Floats, q_pairs: Floats) -> Floats:
+    """d^E(s,a) = Σ_s' d^E(s,s') p^I(a|s,s'), the inverse dynamics model filling in the actions.
+
+    p^I(a|s,s') = d^I(s,a) T(s'|s,a) / d^I(s,s'). Pairs that the data never shows are left out.
+    """
+    weight = np.divide(d_expert, q_pairs, where=q_pairs > 0, out=np.zeros(q_pairs.shape))
+    return q * (transition @ weight[..., None])[..., 0]
+
+
+def opolo(
+    mdp: MDP, d_expert, d_offline, *, alpha: float | Floats = 0.0, mix: float = MIX
+) -> Solution:
+    """OPOLO's upper bound for the pairs d_expert[s, s']; α > 0 adds α KL(d ‖ d^I) (appendix D)."""
+    return solve(bound_pairs, mdp, d_expert, d_offline, alpha=alpha, mix=mix, least_alpha=0.0)
+
+
+def smodice(
+    mdp: MDP, d_expert, d_offline, *, alpha: float | Floats = 0.0, mix: float = MIX
+) -> Solution:
+    """SMODICE's upper bound for the states of the pairs d_expert[s, s']; α as for `opolo`."""
+    return solve(bound_states, mdp, d_expert, d_offline, alpha=alpha, mix=mix, least_alpha=0.0)
+
+
+def demodice(
+    mdp: MDP, d_expert, d_offline, *, alpha: float | Floats = 0.1, mix: float = MIX
+) -> Solution:
+    """Match the expert's state-action pairs: here d_expert[s, a] has actions."""
+    return solve(match_actions, mdp, d_expert, d_offline, alpha=alpha, mix=mix, least_alpha=0.0)
+
+
+def demodice_from_observation(
+    mdp: MDP, d_expert, d_offline, *, alpha: float | Floats = 0.1, mix: float = MIX
+) -> Solution:
+    """DemoDICE for pairs d_expert[s, s'], whose actions the inverse dynamics model fills in."""
+    return solve(
+        match_inferred_actions, mdp, d_expert, d_offline, alpha=alpha, mix=mix, least_alpha=0.0
+    )
+
+
+def bco(mdp: MDP, d_expert, d_offline) -> Clone:
+    """Clone the actions that the inverse dynamics model infers for the pairs d_expert[s, s'].
+
+    Where the expert was not seen, or nothing of what it did is in the offline data, the policy is
+    the behaviour policy.
+    """
+    d_expert, d_offline = np.asarray(d_expert, float), np.asarray(d_offline, float)
+    q_pairs = push(d_offline, mdp.transition)
+    inferred = infer_actions(d_expert, d_offline, mdp.transition, q_pairs)
+    policy = conditional(inferred, _behaviour(d_offline))
+    unsupported = np.where(q_pairs > 0, 0.0, d_expert).sum((-1, -2))
+    return Clone(policy, occupancy(mdp, policy), unsupported)
+
+
+def bc(mdp: MDP, d_offline) -> Clone:
+    """Clone the offline data, d^I(a|s); uniform where it has no action."""
+    policy = _behaviour(np.asarray(d_offline, float))
+    return Clone(policy, occupancy(mdp, policy), np.zeros(policy.shape[:-2]))
+
+
+def _behaviour(d_offline: Floats) -> Floats:
+    return conditional(d_offline, np.full(d_offline.shape[-2:], 1 / d_offline.shape[-1]))

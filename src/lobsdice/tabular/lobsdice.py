@@ -1,0 +1,69 @@
+"""LobsDICE on a finite MDP (Kim et al., NeurIPS 2022, arXiv:2202.13536), solved exactly.
+
+    min_d  KL(d(s,s') ‖ d^E(s,s')) + α KL(d(s,a) ‖ d^I(s,a))   over stationary distributions d
+
+    paper            here                       meaning
+    d^E(s,s')        d_expert                   the expert's state pairs
+    d^I(s,a)         d_offline                  the action-labelled data
+    ν(s), μ(s,s')    Solution.nu, Solution.mu   multipliers of flow and marginalisation
+
+Where a pair (s,s') has no expert mass but the flow cannot avoid it, the divergence is infinite. So
+every method mixes the offline distribution into the expert's: (1 - mix) d^E + mix d^I. With `mix`
+zero the expert is taken as it is, and an infeasible problem is an error.
+"""
+
+import numpy as np
+
+from lobsdice.tabular.mdp import MDP
+from lobsdice.tabular.solution import Floats, Solution
+from lobsdice.tabular.solver import Objective, solve
+from lobsdice.tabular.support import Offline
+
+#: The share of the offline distribution in the expert's, unless one is named.
+MIX = 1e-3
+
+
+def safe_log(p: Floats) -> Floats:
+    """log p, and -inf at zero without a warning on the way."""
+    return np.log(p, where=p > 0, out=np.full(p.shape, -np.inf))
+
+
+def blend(d_expert: Floats, q: Floats, mix: float) -> tuple[Floats, Floats]:
+    """log of (1 - mix) d^E + mix d^I, and the expert's mass where the offline data has none."""
+    unsupported = np.where(q > 0, 0.0, d_expert).sum((1, 2))
+    return safe_log((1 - mix) * d_expert + mix * q), unsupported
+
+
+def match_pairs(offline: Offline, d_expert: Floats, alpha: Floats, mix: float) -> Objective:
+    log_g, unsupported = blend(d_expert, offline.q_pairs, mix)
+    return Objective(alpha, offline.transition, safe_log(offline.q), log_g, unsupported)
+
+
+def match_states(offline: Offline, d_expert: Floats, alpha: Floats, mix: float) -> Objective:
+    q_states = offline.q.sum(2, keepdims=True)
+    log_g, unsupported = blend(d_expert.sum(2, keepdims=True), q_states, mix)
+    ones = np.ones((*offline.q.shape, 1))
+    return Objective(alpha, ones, safe_log(offline.q), log_g, unsupported)
+
+
+def lobsdice(
+    mdp: MDP, d_expert, d_offline, *, alpha: float | Floats = 0.1, mix: float = MIX
+) -> Solution:
+    """Match the expert's state pairs d_expert[s, s'], near d_offline[s, a].
+
+    The paper's eq. tabular_lobsdice_objective, and appendix J's problem when γ = 1. A leading axis
+    on the inputs (any of them; the others are repeated) solves a batch, and gives every field of
+    the solution that axis. A faulty problem then has `converged` false and a `fault`, and raises
+    nothing.
+    """
+    return solve(match_pairs, mdp, d_expert, d_offline, alpha=alpha, mix=mix)
+
+
+def lobsdice_state(
+    mdp: MDP, d_expert, d_offline, *, alpha: float | Floats = 0.1, mix: float = MIX
+) -> Solution:
+    """Match the expert's states: KL(d(s) ‖ d^E(s)) + α KL(d ‖ d^I), the paper's appendix B.
+
+    The states are those of the pairs d_expert[s, s'].
+    """
+    return solve(match_states, mdp, d_expert, d_offline, alpha=alpha, mix=mix)

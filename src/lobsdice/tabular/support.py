@@ -1,0 +1,193 @@
+"""What the data supports: checks of the input, dead ends, and the part of an MDP a flow can use.
+
+No small constant is added to a probability anywhere. Instead:
+
+- A pair (s,a) that the offline data never shows has occupancy zero.
+- A state that is entered but never left in the data is a dead end: it is absorbing. The offline
+  distribution gives it no mass though every flow that enters it must; it gets the mass that the
+  behaviour policy's own occupancy has there, and the whole is scaled back to one.
+- A pair (s,a) that would make the objective infinite (its successor pairs have no expert mass) is
+  left out, then every pair that may lead to a state with nothing left, and so on. If an initial
+  state ends up with nothing, the problem is infeasible.
+- A state that cannot be reached within what remains has occupancy zero.
+"""
+
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+#: How far a sum of probabilities may be from one and still be taken for rounding.
+ROUNDING = 1e-6
+
+Transitions = Float[np.ndarray, "n S A S"]
+Actions = Float[np.ndarray, "n S A"]
+States = Float[np.ndarray, "n S"]
+Mask = Bool[np.ndarray, "n S A"]
+Faults = Int[np.ndarray, " n"]
+
+
+class Fault(IntEnum):
+    """Why a problem cannot be solved; zero is none."""
+
+    NONE = 0
+    TRANSITION = 1
+    INITIAL = 2
+    OFFLINE = 3
+    EXPERT = 4
+    INFEASIBLE = 5
+    SEVERAL_CLASSES = 6
+
+
+class Inputs(NamedTuple):
+    """Problems as the user states them; `d_expert` is over (s,s') or (s,a)."""
+
+    transition: Transitions
+    initial: States
+    d_offline: Actions
+    d_expert: Float[np.ndarray, "n S X"]
+
+
+class Offline(NamedTuple):
+    """The offline data with its dead ends: absorbing, and with mass."""
+
+    transition: Transitions
+    initial: States
+    behaviour: Actions  # the data's policy; uniform where it has none
+    q: Actions
+    q_pairs: Float[np.ndarray, "n S S"]
+
+
+def push(x: Actions, table: Float[np.ndarray, "n S A P"]) -> Float[np.ndarray, "n S P"]:
+    """Σ_a x(s,a) table(s,a,p)."""
+    return (x[..., None, :] @ table)[..., 0, :]
+
+
+def check(inputs: Inputs) -> Faults:
+    """The first fault of each problem."""
+
+    def wrong(p, axes):
+        # Comparisons with NaN are false.
+        return ~((p.min(axes) >= 0) & (abs(p.sum(axes) - 1) < ROUNDING))
+
+    return np.select(
+        [
+            wrong(inputs.transition, -1).any((1, 2)),
+            wrong(inputs.initial, -1),
+            wrong(inputs.d_offline, (1, 2)),
+            wrong(inputs.d_expert, (1, 2)),
+        ],
+        [Fault.TRANSITION, Fault.INITIAL, Fault.OFFLINE, Fault.EXPERT],
+        Fault.NONE,
+    )
+
+
+def sanitise(inputs: Inputs, fault: Faults) -> Inputs:
+    """Exact distributions; in place of faulty input, a harmless problem to carry through."""
+
+    def clean(p, axes):
+        if fault.any():
+            p = np.where(fault.reshape(-1, *[1] * (p.ndim - 1)) > 0, 1.0, p)
+        return p / p.sum(axes, keepdims=True)
+
+    return Inputs(
+        clean(inputs.transition, 3),
+        clean(inputs.initial, 1),
+        clean(inputs.d_offline, (1, 2)),
+        clean(inputs.d_expert, (1, 2)),
+    )
+
+
+def reachable(seed: Bool[np.ndarray, "n S"], edges: Bool[np.ndarray, "n S S"]):
+    """The states that can be reached from the seed along edges, with the seed."""
+    steps, seen = edges.astype(float), seed
+    while True:
+        grown = seen | ((seen[:, None, :].astype(float) @ steps)[:, 0] > 0)
+        if np.array_equal(grown, seen):
+            return seen
+        seen = grown
+
+
+def occupancy(transition: Transitions, source: States, policy: Actions, gamma: float) -> Actions:
+    """d(s,a) with Σ_a d(s,a) = source(s) + γ Σ d(s⁻,a) T(s|s⁻,a) and d(a|s) = π(a|s)."""
+    chain = push(policy, transition)
+    matrix = np.eye(source.shape[1]) - gamma * chain.swapaxes(1, 2)
+    d = np.linalg.solve(matrix, source[..., None])
+    return np.maximum(d, 0.0) * policy
+
+
+def conditional(d: Actions, fallback: Actions) -> Actions:
+    """d(a|s), or the fallback where d(s) = 0."""
+    total = d.sum(-1, keepdims=True)
+    return np.where(total > 0, d / np.where(total > 0, total, 1.0), fallback)
+
+
+def absorb_dead_ends(inputs: Inputs, gamma: float) -> Offline:
+    """Make absorbing the states that the data never leaves, and give them their mass."""
+    transition, initial, q, _ = inputs
+    states, actions = q.shape[1:]
+    behaviour = conditional(q, np.full((states, actions), 1 / actions))
+    left = q.sum(2) > 0
+    if not left.all():
+        stay = np.eye(states)[:, None, :]
+        transition = np.where(left[..., None, None], transition, stay)
+        q = q + _dead_end_mass(transition, initial, behaviour, left, gamma)
+        q = q / q.sum((1, 2), keepdims=True)
+    return Offline(transition, initial, behaviour, q, push(q, transition))
+
+
+def _dead_end_mass(transition, initial, behaviour, left, gamma: float) -> Actions:
+    # At γ = 1 an absorbing state would hold all the mass there is; it gets none, and is avoided.
+    if gamma == 1:
+        return np.zeros_like(behaviour)
+    entered = reachable(initial > 0, push(behaviour, transition) > 0)
+    steady = occupancy(transition, (1 - gamma) * initial, behaviour, gamma)
+    return np.where((entered & ~left)[..., None], steady, 0.0)
+
+
+def viable(allowed: Mask, transition: Transitions) -> Mask:
+    """The allowed pairs from which a flow can go on for ever within the allowed pairs."""
+    while True:
+        stuck = ~allowed.any(2)
+        into_stuck = (transition @ stuck[:, None, :, None].astype(float))[..., 0] > 0
+        kept = allowed & ~into_stuck
+        if np.array_equal(kept, allowed):
+            return kept
+        allowed = kept
+
+
+def discounted_support(offline: Offline, allowed: Mask) -> tuple[Mask, Faults]:
+    """The pairs that a flow from the initial states can use, and the fault if it cannot go on."""
+    kept = viable(allowed, offline.transition)
+    stranded = ((offline.initial > 0) & ~kept.any(2)).any(1)
+    edges = push(kept.astype(float), offline.transition) > 0
+    support = kept & reachable(offline.initial > 0, edges)[..., None]
+    return support, np.where(stranded, Fault.INFEASIBLE, Fault.NONE)
+
+
+def recurrent_support(offline: Offline, allowed: Mask) -> tuple[Mask, Faults]:
+    """The pairs that a stationary flow at γ = 1 can use: those of the one recurrent class."""
+    while True:
+        kept = viable(allowed, offline.transition)
+        closed = _connected(kept, offline.transition)
+        lost = (~closed).swapaxes(1, 2).astype(float)  # [s, t]: t cannot come back to s
+        leaves = (offline.transition @ lost[..., None])[..., 0] > 0
+        kept = kept & ~leaves
+        if np.array_equal(kept, allowed):
+            break
+        allowed = kept
+    live = allowed.any(2)
+    apart = (live[:, :, None] & live[:, None, :] & ~closed).any((1, 2))
+    fault = np.where(apart, Fault.SEVERAL_CLASSES, Fault.NONE)
+    return allowed, np.where(live.any(1), fault, Fault.INFEASIBLE)
+
+
+def _connected(allowed: Mask, transition: Transitions) -> Bool[np.ndarray, "n S S"]:
+    """Whether t can be reached from s, which reaches itself."""
+    reach = (push(allowed.astype(float), transition) > 0) | np.eye(allowed.shape[1], dtype=bool)
+    while True:
+        further = reach.astype(float) @ reach.astype(float) > 0
+        if np.array_equal(further, reach):
+            return reach
+        reach = further
