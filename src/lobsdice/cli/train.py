@@ -20,7 +20,7 @@ from lobsdice.evaluate import evaluate
 from lobsdice.formats import DEFAULTS, ReadOptions
 from lobsdice.policy import Policy, load_policy
 from lobsdice.runs import RunFolder
-from lobsdice.tasks import TASKS, Task, load
+from lobsdice.tasks import SOURCES, TASKS, Task, load
 from lobsdice.train import Evaluate as Evaluation
 from lobsdice.train import Fleet, Run, train_fleet
 
@@ -118,7 +118,7 @@ class Settings:
         return data, lambda policies: summaries(self.env or "", policies, episodes=self.episodes)
 
     def load_task(self, name: str) -> Task:
-        counts = dict(zip(("expert", "medium", "random"), self.mixture, strict=True))
+        counts: dict[str, int] = dict(zip(SOURCES, self.mixture, strict=True))
         return load(name, expert=self.demonstrations, offline=counts)
 
 

@@ -1,0 +1,221 @@
+"""The losses of LobsDICE against their equations, and its fixed points against exact solutions."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from worlds import noise_data
+
+from lobsdice.algorithms import LobsDICE
+from lobsdice.engine import draw, pack
+from lobsdice.networks import ACTION_MARGIN
+from lobsdice.ratio import between, bounded_log_ratio, logistic_loss
+
+# ---- A transcription of the paper's losses in plain NumPy ----
+
+
+def network(net, x):
+    """A rectifier network given as (weights, biases)."""
+    weights, biases = net
+    for i, w in enumerate(weights):
+        x = x @ w + (biases[i] if i < len(biases) else 0)
+        x = np.maximum(x, 0) if i < len(weights) - 1 else x
+    return x
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def log_ratio(net, x, floor):
+    c = sigmoid(network(net, x)[:, 0])
+    return np.log((c + floor) / (1 - c + floor))
+
+
+def slope(function, x, h=1e-5):
+    """Central differences of a function of rows, one column at a time."""
+    columns = []
+    for j in range(x.shape[1]):
+        step = np.zeros_like(x)
+        step[:, j] = h
+        columns.append((function(x + step) - function(x - step)) / (2 * h))
+    return np.stack(columns, axis=1)
+
+
+def ratio_objective(net, b):
+    """-E_E log c - E_I log(1 - c), eq. loss_J_c."""
+    expert = sigmoid(network(net, np.hstack([b.expert_s, b.expert_s_next]))[:, 0])
+    offline = sigmoid(network(net, np.hstack([b.s, b.s_next]))[:, 0])
+    return -np.log(expert).mean() - np.log(1 - offline).mean()
+
+
+def advantage(nets, b, h):
+    r = log_ratio(nets["r"], np.hstack([b.s, b.s_next]), h.ratio_floor)
+    return r + h.gamma * network(nets["nu"], b.s_next)[:, 0] - network(nets["nu"], b.s)[:, 0]
+
+
+def nu_objective(nets, b, h):
+    """(1-γ) E ν(s0) + (1+α) log E exp(A/(1+α)), eq. loss_J_nu."""
+    x = advantage(nets, b, h) / (1 + h.alpha)
+    initial = network(nets["nu"], b.init)[:, 0].mean()
+    return (1 - h.gamma) * initial + (1 + h.alpha) * np.log(np.exp(x).mean())
+
+
+def policy_objective(net, weight, b):
+    """-E[w log π(a|s)] / E[w], eq. loss_J_pi, for the density of tanh(u) with u Gaussian."""
+    mean, log_std = np.split(network(net, b.s), 2, axis=1)
+    mean, log_std = np.clip(mean, -7, 7), np.clip(log_std, -5, 2)
+    a = np.clip(b.a, -1 + ACTION_MARGIN, 1 - ACTION_MARGIN)
+    density = np.exp(-0.5 * ((np.arctanh(a) - mean) / np.exp(log_std)) ** 2)
+    density /= np.sqrt(2 * np.pi) * np.exp(log_std) * (1 - a**2)
+    return -(weight * np.log(density).sum(axis=1)).sum() / weight.sum()
+
+
+# ---- The same numbers for both ----
+
+
+@pytest.fixture
+def setting(key):
+    data = noise_data()
+    algorithm = LobsDICE(width=5, penalty_every=3)
+    pool, slices = pack([data])
+    batch = draw(key, pool, jax.tree.map(lambda x: x[0], slices), 7)
+    batch = jax.tree.map(lambda x: x.astype(jnp.float64), batch)
+    return algorithm, algorithm.init(key, data.state_size, data.action_space), batch
+
+
+def plain(net):
+    return ([np.array(w) for w in net.net.weights], [np.array(b) for b in net.net.biases])
+
+
+def assert_same_slope(gradient, objective, net, rng):
+    """The derivative along random directions, by autodiff and by central differences."""
+    for _ in range(4):
+        direction = jax.tree.map(lambda x: rng.normal(size=x.shape), plain(net))
+        along = [
+            jax.tree.map(lambda x, d, h=h: x + h * d, plain(net), direction) for h in (1e-6, -1e-6)
+        ]
+        numeric = (objective(along[0]) - objective(along[1])) / 2e-6
+        exact = sum(
+            np.sum(np.asarray(g) * d)
+            for g, d in zip(
+                jax.tree.leaves(plain(gradient)), jax.tree.leaves(direction), strict=True
+            )
+        )
+        np.testing.assert_allclose(exact, numeric, rtol=1e-5, atol=1e-8)
+
+
+def test_gradients_are_those_of_the_papers_equations(setting, key):
+    algorithm, nets, batch = setting
+    b = jax.tree.map(np.asarray, batch)
+    frozen = {name: plain(net) for name, net in nets._asdict().items()}
+    weight = np.exp(advantage(frozen, b, algorithm) / (1 + algorithm.alpha))
+    gradient = jax.grad(lambda n: algorithm.loss(n, batch, key, penalised=False)[0])(nets)
+    rng = np.random.default_rng(0)
+    assert_same_slope(gradient.r, lambda net: ratio_objective(net, b), nets.r, rng)
+    assert_same_slope(
+        gradient.nu, lambda net: nu_objective(frozen | {"nu": net}, b, algorithm), nets.nu, rng
+    )
+    assert_same_slope(
+        gradient.policy, lambda net: policy_objective(net, weight, b), nets.policy, rng
+    )
+
+
+def test_losses_are_the_numbers_of_the_papers_equations(setting, key):
+    algorithm, nets, batch = setting
+    b = jax.tree.map(np.asarray, batch)
+    frozen = {name: plain(net) for name, net in nets._asdict().items()}
+    weight = np.exp(advantage(frozen, b, algorithm) / (1 + algorithm.alpha))
+    _, metrics = algorithm.loss(nets, batch, key, penalised=False)
+    np.testing.assert_allclose(metrics["ratio_loss"], ratio_objective(frozen["r"], b))
+    np.testing.assert_allclose(metrics["nu_loss"], nu_objective(frozen, b, algorithm))
+    np.testing.assert_allclose(
+        metrics["policy_loss"], policy_objective(frozen["policy"], weight, b)
+    )
+
+
+def test_penalties_are_taken_at_the_points_and_slopes_they_should_be(setting, key):
+    algorithm, nets, batch = setting
+    b = jax.tree.map(np.asarray, batch)
+    k_r, k_nu = jax.random.split(key)
+    expert, offline = np.hstack([b.expert_s, b.expert_s_next]), np.hstack([b.s, b.s_next])
+    x, y = np.vstack([expert, offline]), np.vstack([offline, np.roll(offline, 1, axis=0)])
+    u = np.asarray(jax.random.uniform(k_r, (len(x), 1)))
+    r_slope = slope(lambda z: log_ratio(plain(nets.r), z, algorithm.ratio_floor), y + u * (x - y))
+    x, y = np.vstack([b.expert_s, b.expert_s_next]), np.vstack([b.s, b.s_next])
+    u = np.asarray(jax.random.uniform(k_nu, (len(x), 1)))
+    points = np.vstack([b.s, y + u * (x - y)])
+    nu_slope = slope(lambda z: network(plain(nets.nu), z)[:, 0], points)
+    _, metrics = algorithm.loss(nets, batch, key, penalised=True)
+    expected = 0.1 * ((np.linalg.norm(r_slope, axis=1) - 1) ** 2).mean()
+    np.testing.assert_allclose(metrics["ratio_penalty"], expected, rtol=1e-6)
+    expected = 1e-4 * (np.linalg.norm(nu_slope, axis=1) ** 2).mean()
+    np.testing.assert_allclose(metrics["nu_penalty"], expected, rtol=1e-6)
+
+
+def test_penalties_count_as_often_as_they_are_left_out(setting, key):
+    algorithm, nets, batch = setting
+    with_penalties, metrics = algorithm.loss(nets, batch, key, penalised=True)
+    without, _ = algorithm.loss(nets, batch, key, penalised=False)
+    penalties = metrics["ratio_penalty"] + metrics["nu_penalty"]
+    np.testing.assert_allclose(with_penalties - without, 3 * penalties)
+
+
+# ---- Pieces ----
+
+
+def test_the_log_ratio_is_the_logit_in_the_middle_and_bounded_at_the_ends():
+    floor = 1e-3
+    logits = jnp.array([-60.0, -1.0, 0.0, 1.0, 60.0])
+    r = bounded_log_ratio(logits, floor)
+    bound = np.log(1 + 1 / floor)
+    np.testing.assert_allclose(r[jnp.array([0, 4])], [-bound, bound], rtol=1e-6)
+    np.testing.assert_allclose(r[1:4], logits[1:4], atol=4e-3)
+    np.testing.assert_allclose(bounded_log_ratio(logits[1:4], 0.0), logits[1:4], rtol=1e-9)
+
+
+def test_the_logistic_loss_is_least_at_the_log_density_ratio(key):
+    """On three points with known masses, at h = log p/q, and nowhere near it lower."""
+    p, q = np.array([0.5, 0.3, 0.2]), np.array([0.1, 0.2, 0.7])
+    copies = 10 * np.array([p, q])
+    rows = [np.repeat(np.arange(3), c.astype(int)) for c in copies]
+
+    def loss(h):
+        return logistic_loss(h[rows[0]], h[rows[1]])
+
+    best = jnp.log(p / q)
+    np.testing.assert_allclose(jax.grad(loss)(best), 0, atol=1e-12)
+    for direction in jax.random.normal(key, (5, 3)):
+        assert loss(best + 0.1 * direction) > loss(best)
+
+
+def test_points_between_lie_on_the_segments(key):
+    x, y = jax.random.normal(key, (2, 50, 3))
+    z = between(key, x, y)
+    u = (z - y) / (x - y)
+    np.testing.assert_allclose(u, jnp.broadcast_to(u[:, :1], u.shape), rtol=1e-6)
+    assert (u >= 0).all() and (u <= 1).all() and u.std() > 0.2
+
+
+def test_pretraining_freezes_the_critic_and_the_policy_first_and_the_discriminator_after():
+    algorithm = LobsDICE(pretrain=100)
+    before, after = algorithm.rates(jnp.int32(99)), algorithm.rates(jnp.int32(100))
+    assert (before.r, before.nu, before.policy) == (3e-4, 0, 0)
+    assert (after.r, after.nu, after.policy) == (0, 3e-4, 3e-4)
+
+
+def test_with_gamma_one_initial_states_do_not_count(setting, key):
+    _, nets, batch = setting
+    algorithm = LobsDICE(width=5, gamma=1.0)
+    loss = algorithm.loss(nets, batch, key, penalised=False)[1]["nu_loss"]
+    other = batch._replace(init=batch.init + 1)
+    assert loss == algorithm.loss(nets, other, key, penalised=False)[1]["nu_loss"]
+
+
+def test_state_matching_does_not_look_at_the_next_state(setting, key):
+    _, _, batch = setting
+    algorithm = LobsDICE(width=5, state_matching=True)
+    nets = algorithm.init(key, 3, noise_data().action_space)
+    loss = algorithm.loss(nets, batch, key, penalised=False)[1]["ratio_loss"]
+    other = batch._replace(s_next=batch.s_next + 1, expert_s_next=batch.expert_s_next - 1)
+    assert loss == algorithm.loss(nets, other, key, penalised=False)[1]["ratio_loss"]
