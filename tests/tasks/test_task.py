@@ -1,6 +1,8 @@
 """Loading tasks: selections, the cache, scores."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -92,6 +94,19 @@ def test_a_damaged_file_in_the_cache_is_collected_anew(hopper, ranges, cache):
     again = load("hopper", expert=1, offline=SMALL, seed=1, workers=1)
     assert ranges == [{"random": range(0, 3)}]
     assert again.offline.observations.tobytes() == hopper.offline.observations.tobytes()
+
+
+def test_two_processes_may_fill_the_same_cache_at_once(ranges, tmp_path, monkeypatch):
+    monkeypatch.setenv("LOBSDICE_CACHE", str(tmp_path))
+    code = (
+        "from lobsdice.tasks import load;"
+        "load('hopper', expert=1, offline={'random': 30}, seed=2, workers=1)"
+    )
+    both = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(2)]
+    assert [process.wait() for process in both] == [0, 0]
+    kept = load("hopper", expert=1, offline={"random": 30}, seed=2)
+    assert ranges == [] and len(kept.offline) == 30
+    assert len(list(tmp_path.rglob("*.*"))) == 2  # nothing half written is left
 
 
 def test_the_fingerprint_changes_with_the_seed_the_policy_and_the_versions(monkeypatch, tmp_path):
