@@ -110,13 +110,16 @@ def find_text(table: Any, names: Sequence[str]) -> None:
     """Raise an error that names the first cell that is no number, if there is one."""
     for name in names:
         for row, cell in enumerate(table[name].to_pylist()):
-            if isinstance(cell, str | bytes) and cell not in EMPTY and not _is_number(cell):
-                raise LobsDICEError(f"row {row}, column '{name}' is '{cell}', expected a number")
+            text = cell.decode(errors="replace") if isinstance(cell, bytes) else cell
+            if isinstance(text, str) and text not in EMPTY and not _is_number(text):
+                raise LobsDICEError(f"row {row}, column '{name}' is {text!r}, expected a number")
 
 
-def _is_number(cell: str | bytes) -> bool:
+def _is_number(text: str) -> bool:
+    if text.lower() in ("true", "false"):
+        return True
     try:
-        float(cell)
+        float(text)
     except ValueError:
         return False
     return True

@@ -29,7 +29,7 @@ def read_csv(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
         table = load(_csv_types(layout, options))
     except pa.ArrowInvalid as error:
         numbers = [*layout.observations, *layout.actions, *filter(None, [layout.reward])]
-        find_text(load(dict.fromkeys(numbers, pa.string())), numbers)
+        find_text(load(dict.fromkeys(numbers, pa.binary())), numbers)
         raise error
     return from_table(table, layout, options)
 
@@ -51,6 +51,14 @@ def _csv_types(layout: Layout, options: ReadOptions) -> dict[str, pa.DataType]:
         types[layout.reward] = pa.float32()
     if layout.source is not None:
         types[layout.source] = pa.string()
-    if options.action_kind == "continuous" or any(n.startswith("action_low") for n in layout.space):
+    if _continuous(layout, options):
         types |= dict.fromkeys(layout.actions, pa.float32())
     return types
+
+
+def _continuous(layout: Layout, options: ReadOptions) -> bool:
+    """Text has no types: 1 may be a real number, and is one where anything says so."""
+    if options.action_kind != "auto":
+        return options.action_kind == "continuous"
+    bounded = any(name.startswith("action_low") for name in layout.space)
+    return bounded or bool(options.action_low) or len(layout.actions) > 1

@@ -27,7 +27,7 @@ def describe(episodes: Episodes) -> dict[str, Any]:
     }
 
 
-def _summary(values: np.ndarray) -> dict[str, float]:
+def _summary(values: np.ndarray) -> dict[str, int | float]:
     return {name: getattr(values, name)().item() for name in ("min", "mean", "max", "std")}
 
 

@@ -6,7 +6,7 @@ the final state of every episode is known, and a row whose next observation is n
 observation is an end that the flags forgot.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import h5py
@@ -47,13 +47,13 @@ class Flat:
     """What the file calls them."""
 
     @classmethod
-    def find(cls, stored: Mapping[str, Column]) -> "Flat":
-        """The columns of `stored` under their known names."""
+    def find(cls, stored: Mapping[str, Column], listed: Iterable[str]) -> "Flat":
+        """The columns of `stored` under their known names; `listed` is all that the file has."""
         names = {key: next((n for n in known if n in stored), None) for key, known in NAMES.items()}
         found = {key: name for key, name in names.items() if name is not None}
         for key in ("observations", "terminals"):
             if key not in found:
-                raise LobsDICEError(f"the key '{key}' is missing; the file has {_listing(stored)}")
+                raise LobsDICEError(f"the key '{key}' is missing; the file has {_listing(listed)}")
         flat = cls({key: stored[name] for key, name in found.items()}, found)
         for key in found:
             flat.check(key)
@@ -85,10 +85,13 @@ class Flat:
 
 
 def read_flat(
-    stored: Mapping[str, Column], metadata: Mapping[str, np.ndarray], options: ReadOptions
+    stored: Mapping[str, Column],
+    metadata: Mapping[str, np.ndarray],
+    options: ReadOptions,
+    listed: Iterable[str] = (),
 ) -> tuple[Episodes, list[str]]:
     """The episodes in a flat file, and what is worth telling the user about them."""
-    flat = Flat.find(stored)
+    flat = Flat.find(stored, listed or stored)
     terminals = _flags(flat, "terminals")
     ends = terminals.copy()
     if "timeouts" in flat.columns:
@@ -309,5 +312,5 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _listing(stored: Mapping) -> str:
-    return ", ".join(sorted(map(str, stored))) or "no keys"
+def _listing(keys: Iterable[str]) -> str:
+    return ", ".join(sorted(keys)) or "no keys"

@@ -21,7 +21,7 @@ def read_hdf5(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
     with h5py.File(path, "r") as file:
         known = [name for names in NAMES.values() for name in names]
         stored = {name: _dataset(file, name) for name in known if name in file}
-        return read_flat(stored, _metadata(file), options)
+        return read_flat(stored, _metadata(file), options, listed=list(file))
 
 
 def write_hdf5(path: Path, episodes: Episodes) -> None:
@@ -46,7 +46,8 @@ def write_hdf5(path: Path, episodes: Episodes) -> None:
             file[f"metadata/{key}"] = array
         if episodes.source is not None:
             file["metadata/source"] = episodes.source
-            file["metadata/source_names"] = list(episodes.source_names)
+            # Of fixed size: a damaged heap of texts of any size can hang the HDF5 library.
+            file["metadata/source_names"] = np.char.encode(episodes.source_names, "utf-8")
 
 
 def _metadata(file: h5py.File) -> dict[str, np.ndarray]:
@@ -67,4 +68,6 @@ def _dataset(group: h5py.Group, name: str) -> h5py.Dataset:
         raise LobsDICEError(
             f"{name} claims {dataset.nbytes} bytes, but the file holds only {stored} bytes of it"
         )
+    if dataset.dtype.kind not in "biufS":
+        raise LobsDICEError(f"{name} must be numbers, not {dataset.dtype}")
     return dataset

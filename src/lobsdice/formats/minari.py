@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from pyarrow import ipc
 
 from lobsdice.episodes import Episodes
 from lobsdice.errors import LobsDICEError
@@ -48,6 +49,8 @@ def read_minari(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
     _package()
     from minari.dataset.minari_storage import MinariStorage
 
+    for file in folder.glob("*/*.arrow"):
+        _validate(file)
     storage = MinariStorage.read(folder)
     observe = _flattener(storage.observation_space, "observation")
     act = _actor(storage.action_space)
@@ -93,6 +96,13 @@ def _package() -> None:
         raise LobsDICEError(
             "Minari datasets need the minari package: pip install 'lobsdice[minari]'"
         ) from error
+
+
+def _validate(file: Path) -> None:
+    """A damaged Arrow file can make arrays that crash the process when they are looked at."""
+    with ipc.open_file(file) as reader:
+        for i in range(reader.num_record_batches):
+            reader.get_batch(i).validate(full=True)
 
 
 def _check_metadata(folder: Path) -> None:

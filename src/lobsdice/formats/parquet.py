@@ -16,6 +16,7 @@ def read_parquet(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]
     with parquet.ParquetFile(path) as file:
         layout = Layout.find(file.schema_arrow.names, options)
         table = file.read(columns=layout.names)
+    table.validate(full=True)  # a damaged file can make arrays that crash what reads them
     return from_table(table, layout, options)
 
 
