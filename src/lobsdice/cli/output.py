@@ -55,7 +55,7 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def _print_features(name: str, statistics: dict[str, list[float]]) -> None:
+def _print_features(name: str, statistics: Report) -> None:
     table = _table(None)
     table.add_column(name, justify="right")
     for key in STATISTICS:
