@@ -10,6 +10,7 @@ import pytest
 from lobsdice.episodes import duplicates, mixture
 from lobsdice.errors import LobsDICEError
 from lobsdice.tasks import TASKS, Task, collect, load, task
+from lobsdice.tasks.collect import collect_ranges
 from lobsdice.tasks.environment import versions
 from lobsdice.tasks.references import measure
 from lobsdice.tasks.table import REFERENCES, SOURCES
@@ -36,7 +37,7 @@ def hopper(_cached) -> Task:
 @pytest.fixture
 def ranges(monkeypatch) -> list[dict[str, range]]:
     """What gets collected from now on."""
-    seen, original = [], task.collect_ranges
+    seen, original = [], collect_ranges
 
     def spy(name, wanted, **options):
         seen.append(wanted)
