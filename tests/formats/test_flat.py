@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from lobsdice.formats import DataWarning, ReadOptions, read
+from lobsdice.formats.flat import BLOCK
 from lobsdice.spaces import Box, Discrete
 
 pytestmark = pytest.mark.filterwarnings("ignore::lobsdice.formats.DataWarning")
@@ -140,12 +141,12 @@ def test_other_names_of_the_keys_are_known(save):
 @pytest.mark.parametrize("storage", [{}, {"compression": "gzip"}, {"chunks": (7, 1)}])
 def test_blocks_of_a_long_file_fit_together(storage, tmp_path):
     rng = np.random.default_rng(0)
-    rows = 50_000
+    rows = 3 * BLOCK
     following = rng.normal(size=(rows, 3)).astype(np.float32)
     observed = np.roll(following, 1, axis=0)
     ends = rng.random(rows) < 0.01
     # Block borders fall on these rows, with and without an end before them.
-    ends[[16_383, 32_767]] = [True, False]
+    ends[[BLOCK - 1, 2 * BLOCK - 1]] = [True, False]
     observed[1:][ends[:-1]] += 1
     with h5py.File(tmp_path / "long.hdf5", "w") as file:
         file.create_dataset("observations", data=observed, **storage)

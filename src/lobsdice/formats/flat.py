@@ -20,6 +20,9 @@ from lobsdice.formats.metadata import labels_of, space_of
 from lobsdice.formats.options import ReadOptions
 from lobsdice.spaces import ActionSpace
 
+#: Rows read in one go: few enough for the processor's cache, enough to make each call worth it.
+BLOCK = 1 << 15
+
 #: Buffers grow with the chunks of a compressed file, but not beyond this many bytes.
 BUFFER_BYTES = 32 << 20
 
@@ -239,7 +242,7 @@ def _block_rows(columns: tuple[Column, ...], width: int, rows: int) -> int:
     """
     chunks = [c.chunks[0] for c in columns if isinstance(c, h5py.Dataset) and c.chunks]
     chunk = max(chunks, default=1)
-    wanted = max(chunk, CHUNK // chunk * chunk)
+    wanted = max(chunk, BLOCK // chunk * chunk)
     return max(1, min(wanted, rows, BUFFER_BYTES // (8 * width)))
 
 
