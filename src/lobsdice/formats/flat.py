@@ -24,7 +24,7 @@ from lobsdice.spaces import ActionSpace
 BLOCK = 1 << 15
 
 #: Buffers grow with the chunks of a compressed file, but not beyond this many bytes.
-BUFFER_BYTES = 32 << 20
+BUFFER_BYTES = 96 << 20
 
 #: The names under which files are known to store each thing; the first one is D4RL's.
 NAMES = {
