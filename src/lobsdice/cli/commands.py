@@ -46,12 +46,26 @@ TRAIN = Group(
     },
 )
 
+EXPERIMENT = Group(
+    "Make the paper's tables and figures on finite MDPs.",
+    "lobsdice experiment circle -o results",
+    {
+        "random-mdp": Command(
+            "lobsdice.cli.experiment:RandomMDP", "All methods in random MDPs (figures 1 and 4)."
+        ),
+        "circle": Command(
+            "lobsdice.cli.experiment:Circle", "States or state pairs on a ring (figure 3)."
+        ),
+    },
+)
+
 ROOT = Group(
     "Offline learning from observation: demonstrations and labelled logs in, a policy out.",
     "lobsdice data collect hopper --expert 5 --medium 20 --random 20 --out hopper",
     {
         "data": DATA,
         "train": TRAIN,
+        "experiment": EXPERIMENT,
         "resume": Command("lobsdice.cli.train:Resume", "Go on with an interrupted run."),
         "evaluate": Command("lobsdice.cli.train:Evaluate", "Measure trained policies' returns."),
     },

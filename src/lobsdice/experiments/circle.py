@@ -1,0 +1,84 @@
+"""Figure 3 of the paper: why pairs of states are matched and not states.
+
+On a ring, every policy that treats all states alike visits them all alike, whichever way it goes.
+So the distribution of states cannot tell the expert, who goes counter-clockwise, from one who goes
+clockwise; the distribution of state pairs can. Two sets of offline data show it: one of a policy
+that goes either way, one of a policy that leans the wrong way.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from lobsdice import plots, tabular
+from lobsdice.errors import LobsDICEError
+from lobsdice.experiments import tables
+from lobsdice.tabular import MDP
+
+TABLE = "circle.csv"
+COUNTER_CLOCKWISE, CLOCKWISE = 0, 1
+#: How often the offline data goes counter-clockwise.
+DATA = {"either way": 0.5, "mostly clockwise": 0.25}
+METHODS = {"matching states": tabular.lobsdice_state, "matching state pairs": tabular.lobsdice}
+
+Floats = Float[np.ndarray, "..."]
+
+
+def ring(states: int, gamma: float) -> MDP:
+    """Action 0 goes counter-clockwise, action 1 clockwise; all states are initial."""
+    ahead = np.roll(np.eye(states), 1, axis=1)
+    transition = np.stack([ahead, ahead.T], axis=1)
+    return MDP(transition, np.full(states, 1 / states), gamma)
+
+
+def constant_policy(states: int, counter_clockwise: float) -> Floats:
+    """The same probability of going counter-clockwise everywhere."""
+    return np.tile([counter_clockwise, 1 - counter_clockwise], (states, 1))
+
+
+def experiment(folder: Path, *, states: int, gamma: float, alpha: float) -> list[Path]:
+    """Learn from the counter-clockwise expert in every way; write the table and its figure."""
+    if states < 3:
+        raise LobsDICEError(f"a ring with two directions has at least 3 states, not {states}")
+    rows = table(ring(states, gamma), alpha)
+    path = tables.write(folder / TABLE, rows)
+    return [path, *plots.save(plots.circle(path), folder / "circle")]
+
+
+def table(mdp: MDP, alpha: float) -> list[dict[str, Any]]:
+    """The policies that are learned, and the divergences from the expert, which each minimises."""
+    expert = constant_policy(mdp.states, 1.0)
+    d_expert = tabular.pair_occupancy(mdp, tabular.occupancy(mdp, expert))
+    rows = []
+    for data, share in DATA.items():
+        behaviour = constant_policy(mdp.states, share)
+        d_offline = tabular.occupancy(mdp, behaviour)
+        rows += describe(mdp, d_expert, behaviour, data=data, matched="the data")
+        for matched, method in METHODS.items():
+            policy = method(mdp, d_expert, d_offline, alpha=alpha).policy
+            rows += describe(mdp, d_expert, policy, data=data, matched=matched)
+    return rows
+
+
+def describe(
+    mdp: MDP, d_expert: Floats, policy: Floats, *, data: str, matched: str
+) -> list[dict[str, Any]]:
+    """A row for each state."""
+    pairs = tabular.pair_occupancy(mdp, tabular.occupancy(mdp, policy))
+    distances = {
+        "state_total_variation": 0.5 * abs(pairs.sum(1) - d_expert.sum(1)).sum(),
+        "pair_total_variation": tabular.total_variation(pairs, d_expert),
+    }
+    shown = {key: f"{value:.5f}" for key, value in distances.items()}
+    return [
+        {
+            "data": data,
+            "matched": matched,
+            "state": state,
+            "counter_clockwise": f"{policy[state, COUNTER_CLOCKWISE]:.5f}",
+            **shown,
+        }
+        for state in range(mdp.states)
+    ]

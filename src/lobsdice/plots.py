@@ -1,0 +1,199 @@
+"""Figures of tables. Nothing here trains, nor imports anything that does."""
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch
+from matplotlib.ticker import LogLocator, NullFormatter
+
+from lobsdice.errors import LobsDICEError
+from lobsdice.files import atomic
+
+Rows = list[dict[str, str]]
+FORMATS = ("png", "svg")
+#: The same table gives the same bytes; text stays text.
+STYLE: Any = {
+    "svg.hashsalt": "lobsdice",
+    "svg.fonttype": "none",
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+#: Okabe and Ito's colours, which colour-blind readers can tell apart, and a marker each.
+LOOKS = {
+    "BC": ("#7f7f7f", "v"),
+    "SMODICE": ("#56b4e9", "s"),
+    "BCO": ("#e69f00", "^"),
+    "DemoDICEfO": ("#cc79a7", "D"),
+    "OPOLO": ("#009e73", "P"),
+    "LobsDICE": ("#0072b2", "o"),
+}
+#: LobsDICE with the smaller of two weights α.
+SMALL_ALPHA = ("#d55e00", "o")
+COUNTER_CLOCKWISE, CLOCKWISE = "#0072b2", "#d55e00"
+
+
+def read(path: str | Path, columns: set[str]) -> Rows:
+    """The rows of a CSV file, which must have some columns."""
+    with Path(path).open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    missing = columns - set(rows[0] if rows else ())
+    if missing:
+        raise LobsDICEError(f"{path}: no column {', '.join(sorted(missing))}")
+    return rows
+
+
+def save(figure: Figure, stem: Path) -> list[Path]:
+    """Write a figure as PNG and as SVG."""
+    paths = [stem.with_suffix(f".{name}") for name in FORMATS]
+    for path, name in zip(paths, FORMATS, strict=True):
+        metadata = {"Date": None} if name == "svg" else {}
+        with atomic(path) as temporary, matplotlib.rc_context(STYLE):
+            figure.savefig(temporary, format=name, dpi=160, metadata=metadata)
+    return paths
+
+
+def save_random_mdp(table: Path, folder: Path) -> list[Path]:
+    """The figure of the random-MDP table on a linear axis, as the paper's, and on a logarithmic."""
+    linear, logarithmic = random_mdp(table), random_mdp(table, logarithmic=True)
+    return [
+        *save(linear, folder / "random_mdp"),
+        *save(logarithmic, folder / "random_mdp_log"),
+    ]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve of a figure."""
+
+    label: str
+    colour: str
+    marker: str
+    rows: Rows
+
+
+def random_mdp(table: str | Path, *, logarithmic: bool = False) -> Figure:
+    """Total variation over the offline trajectories; a row of panels per β, a column per N_E."""
+    rows = read(table, {"beta", "n_expert", "n_offline", "algorithm", "alpha", "mean"})
+    betas, experts = _distinct(rows, "beta"), _distinct(rows, "n_expert")
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(2.6 * len(experts) + 0.6, 2.1 * len(betas) + 0.9))
+        axes = figure.subplots(len(betas), len(experts), sharex=True, sharey=True, squeeze=False)
+        for i, beta in enumerate(betas):
+            for j, expert in enumerate(experts):
+                here = [r for r in rows if (r["beta"], r["n_expert"]) == (beta, expert)]
+                for line in lines(here):
+                    _draw(axes[i, j], line)
+                _dress(axes[i, j], logarithmic)
+        _title(axes, betas, experts)
+        handles, labels = axes[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
+        figure.set_layout_engine("constrained")
+    return figure
+
+
+def lines(rows: Rows) -> list[Line]:
+    """The curves of one panel, in the order of the table; a second α has a look of its own."""
+    found: list[Line] = []
+    for algorithm, alpha in dict.fromkeys((row["algorithm"], row["alpha"]) for row in rows):
+        own = [row for row in rows if (row["algorithm"], row["alpha"]) == (algorithm, alpha)]
+        again = any(line.rows[0]["algorithm"] == algorithm for line in found)
+        several = len({row["alpha"] for row in rows if row["algorithm"] == algorithm}) > 1
+        label = f"{algorithm}, α = {float(alpha):g}" if several else algorithm
+        found.append(Line(label, *(SMALL_ALPHA if again else LOOKS[algorithm]), own))
+    return found
+
+
+def _distinct(rows: Rows, column: str) -> list[str]:
+    return list(dict.fromkeys(row[column] for row in rows))
+
+
+def _numbers(rows: Rows, column: str) -> np.ndarray:
+    return np.array([float(row[column]) for row in rows])
+
+
+def _draw(axes: Axes, line: Line) -> None:
+    x, mean = _numbers(line.rows, "n_offline"), _numbers(line.rows, "mean")
+    error = _numbers(line.rows, "standard_error")
+    style = {"color": line.colour, "marker": line.marker, "markersize": 3.5, "linewidth": 1.3}
+    axes.plot(x, mean, label=line.label, **style)
+    axes.fill_between(x, mean - error, mean + error, color=line.colour, alpha=0.25, linewidth=0)
+
+
+def _dress(axes: Axes, logarithmic: bool) -> None:
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(10, numticks=10))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    if logarithmic:
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
+    axes.grid(color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+
+
+def _title(axes: np.ndarray, betas: list[str], experts: list[str]) -> None:
+    for panel, expert in zip(axes[0], experts, strict=True):
+        panel.set_title(f"{int(expert):,} expert trajectories", fontsize=9)
+    for panel in axes[-1]:
+        panel.set_xlabel("offline trajectories")
+    for panel, beta in zip(axes[:, 0], betas, strict=True):
+        panel.set_ylabel(f"β = {float(beta):g}\ntotal variation")
+
+
+def circle(table: str | Path) -> Figure:
+    """Policies on a ring, as arrows as strong as they are likely; a row of panels per data set."""
+    rows = read(table, {"data", "matched", "state", "counter_clockwise", "pair_total_variation"})
+    data, matched = _distinct(rows, "data"), _distinct(rows, "matched")
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(2.6 * len(matched) + 0.3, 2.6 * len(data) + 0.5))
+        axes = figure.subplots(len(data), len(matched), squeeze=False)
+        for i, source in enumerate(data):
+            for j, match in enumerate(matched):
+                here = [r for r in rows if (r["data"], r["matched"]) == (source, match)]
+                _draw_ring(axes[i, j], here)
+                axes[i, j].set_title(match if i == 0 else "", fontsize=10)
+            axes[i, 0].set_ylabel(f"data goes {source}", fontsize=10)
+        figure.suptitle("The expert always goes counter-clockwise", fontsize=11)
+        figure.set_layout_engine("constrained")
+    return figure
+
+
+def _draw_ring(axes: Axes, rows: Rows) -> None:
+    chances = _numbers(rows, "counter_clockwise")
+    angles = 2 * np.pi * np.arange(len(rows)) / len(rows)
+    nodes = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    for here, chance in enumerate(chances):
+        _draw_arrow(axes, nodes, here, here + 1, chance, COUNTER_CLOCKWISE)
+        _draw_arrow(axes, nodes, here, here - 1, 1 - chance, CLOCKWISE)
+    axes.scatter(*nodes.T, s=70, color="white", edgecolor="#444444", linewidth=1, zorder=3)
+    distance = float(rows[0]["pair_total_variation"])
+    text = f"{np.mean(chances):.0%}\ncounter-clockwise\n\ntotal variation\nof pairs {distance:.2f}"
+    axes.text(0, 0, text, ha="center", va="center", fontsize=9)
+    axes.set(xlim=(-1.2, 1.2), ylim=(-1.2, 1.2), aspect="equal", xticks=[], yticks=[])
+    axes.spines[:].set_visible(False)
+
+
+def _draw_arrow(axes: Axes, nodes: np.ndarray, here: int, to: int, chance: float, colour: str):
+    """An arrow to a neighbour: outside the ring counter-clockwise, inside it clockwise."""
+    if chance < 0.005:  # would be drawn as a bare head
+        return
+    arrow = FancyArrowPatch(
+        tuple(nodes[here]),
+        tuple(nodes[to % len(nodes)]),
+        connectionstyle="arc3,rad=0.45",
+        arrowstyle="-|>",
+        mutation_scale=5 + 6 * chance,
+        shrinkA=5,
+        shrinkB=5,
+        linewidth=0.4 + 1.8 * chance,
+        color=colour,
+        alpha=0.25 + 0.75 * chance,
+    )
+    axes.add_patch(arrow)
