@@ -21,6 +21,7 @@ from lobsdice.tabular.mdp import (
     total_variation,
     value,
 )
+from lobsdice.tabular.reference import gradient_descent, single_sample
 from lobsdice.tabular.solution import Clone, Solution
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "demodice",
     "demodice_from_observation",
     "from_counts",
+    "gradient_descent",
     "greedy",
     "lobsdice",
     "lobsdice_state",
@@ -40,6 +42,7 @@ __all__ = [
     "opolo",
     "optimal_action_value",
     "pair_occupancy",
+    "single_sample",
     "smodice",
     "softmax",
     "total_variation",

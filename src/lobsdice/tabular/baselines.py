@@ -89,7 +89,16 @@ def demodice(
     mdp: MDP, d_expert, d_offline, *, alpha: float | Floats = 0.1, mix: float = MIX
 ) -> Solution:
     """Match the expert's state-action pairs: here d_expert[s, a] has actions."""
-    return solve(match_actions, mdp, d_expert, d_offline, alpha=alpha, mix=mix, least_alpha=0.0)
+    return solve(
+        match_actions,
+        mdp,
+        d_expert,
+        d_offline,
+        alpha=alpha,
+        mix=mix,
+        least_alpha=0.0,
+        actions=True,
+    )
 
 
 def demodice_from_observation(

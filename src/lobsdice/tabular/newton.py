@@ -31,7 +31,7 @@ from jaxtyping import Array, Bool, Float, Int
 TINY = 1e-200
 LOG_TINY = math.log(TINY)
 #: A step may shrink an entry of x to this fraction of itself, no further.
-SHRINK = 0.03
+SHRINK = (1e-3, 0.2)
 #: Newton's method stops when the gap and the flow's residual are below this.
 GAP = 1e-12
 FLOW = 1e-11
@@ -203,7 +203,8 @@ def advance(problem: Problem, state: State, linear: Linear, d_nu, topology: Topo
     x_dual = normalise(problem.log_q + e / problem.kappa - 1, problem.support)
     u_dual = normalise(log_u, state.u.mass > 0)
 
-    mass = jnp.maximum(state.x.mass + d_x, SHRINK * state.x.mass)
+    least = jnp.clip(state.gap, *SHRINK)
+    mass = jnp.maximum(state.x.mass + d_x, least * state.x.mass)
     x = measure(jnp.where(problem.support, jnp.maximum(mass, TINY), 0.0))
     u = measure(push(x.mass, problem.features))
     gap = problem.kappa * divergence(x, x_dual) + divergence(u, u_dual)

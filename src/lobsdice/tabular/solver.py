@@ -9,15 +9,17 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.sparse as sp
 from jaxtyping import Float
 
 from lobsdice import duals
 from lobsdice.errors import LobsDICEError
-from lobsdice.tabular import newton, support
+from lobsdice.tabular import newton, sparse, support
+from lobsdice.tabular.graph import Full, localise, localise_pairs
 from lobsdice.tabular.mdp import MDP, check_distribution
 from lobsdice.tabular.newton import Problem, State
 from lobsdice.tabular.solution import Floats, Solution
-from lobsdice.tabular.support import Fault, Inputs, Offline
+from lobsdice.tabular.support import Fault, Graph, Inputs, Offline
 
 #: A batch is cut into chunks of the largest size; what is left of a chunk goes to a smaller one.
 #: Each size is compiled once. A small chunk stays in the cache of one core.
@@ -59,31 +61,63 @@ def solve(
     alpha: float | Floats,
     mix: float,
     least_alpha: float | None = None,
+    actions: bool = False,
 ) -> Solution:
     """The method's solution on one MDP, or on each of a batch.
 
-    `least_alpha` is the smallest α that is allowed; None asks for a positive one.
+    `least_alpha` is the smallest α that is allowed; None asks for a positive one. `actions` says
+    that the expert's distribution is over (s,a), not over (s,s').
     """
+    alpha = np.asarray(alpha, dtype=float)
+    _check_settings(alpha, mix, least_alpha)
+    if mdp.sparse:
+        return _solve_sparse(method, mdp, d_expert, d_offline, alpha, mix, actions)
     inputs = Inputs(mdp.transition, mdp.initial, _array(d_offline), _array(d_expert))
-    inputs, alphas, batched = _stack(inputs, np.asarray(alpha, dtype=float))
-    _check_settings(alphas, mix, least_alpha)
-    _check_inputs(mdp, inputs, batched)
-    chunks = [slice(i, i + SIZES[0]) for i in range(0, len(alphas), SIZES[0])]
-
-    def run(rows: slice) -> Solution:
-        chunk = Inputs(*(part[rows] for part in inputs))
-        with jax.enable_x64(True):
-            return _solve_chunk(method, chunk, mdp.gamma, alphas[rows], mix)
-
-    parts = [run(chunks[0])]  # compiles, which two threads would do twice
-    if len(chunks) > 1:
-        with ThreadPoolExecutor(cpu_count()) as threads:
-            parts += threads.map(run, chunks[1:])
-    solution = Solution(*map(np.concatenate, zip(*parts, strict=True)))
+    inputs, alphas, batched = _stack(inputs, alpha)
+    _check_inputs(mdp, inputs, mdp.actions if actions else mdp.states, batched)
+    solution = _solve_chunks(method, inputs, mdp.gamma, alphas, mix)
     if batched:
         return solution
     _raise(Fault(int(solution.fault[0])), mix)
     return Solution(*(field[0] for field in solution))
+
+
+def _solve_chunks(method: Method, inputs: Inputs, gamma: float, alpha, mix: float) -> Solution:
+    def run(first: int) -> Solution:
+        rows = slice(first, first + SIZES[0])
+        chunk = Inputs(*(part[rows] for part in inputs))
+        with jax.enable_x64(True):
+            return _solve_chunk(method, chunk, gamma, alpha[rows], mix)
+
+    first, *others = range(0, len(alpha), SIZES[0])
+    parts = [run(first)]  # compiles, which two threads would do twice
+    if others:
+        with ThreadPoolExecutor(cpu_count()) as threads:
+            parts += threads.map(run, others)
+    return Solution(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+def _solve_sparse(method: Method, mdp: MDP, d_expert, d_offline, alpha, mix, actions) -> Solution:
+    """One sparse MDP, in the numbering of its successors."""
+    if mdp.gamma == 1 or alpha.ndim:
+        raise LobsDICEError("sparse transitions need gamma below 1, and one alpha")
+    graph, table = localise(mdp.transition)
+    d_offline = _array(d_offline)
+    pairs = d_expert if actions else localise_pairs(graph, sp.csr_matrix(d_expert))
+    inputs = Inputs(*(part[None] for part in (table, mdp.initial, d_offline, _array(pairs))))
+    _check_inputs(mdp, inputs, mdp.actions if actions else table.shape[2], batched=False)
+    prepared = prepare(method, graph, inputs, mdp.gamma, alpha[None], mix)
+    _raise(Fault(int(prepared.fault[0])), mix)
+    problem = Problem(*(part[0] for part in prepared.problem))
+    with jax.enable_x64(True):
+        state = sparse.iterate(problem, prepared.x[0], graph)
+        certified = certificate(problem, state, sparse.topology(jnp.asarray(graph.successors)))
+        mass, steps = np.asarray(state.x.mass), np.asarray(state.steps)
+        nu, mu, dual = (np.asarray(part)[None] for part in certified)
+    solution = finish(graph, prepared, mdp.gamma, mass[None], steps[None], nu, mu, -dual)
+    solution = Solution(*(field[0] for field in solution))
+    over_pairs = solution.mu.shape == graph.successors.shape
+    return solution._replace(mu=graph.table(solution.mu)) if over_pairs else solution
 
 
 def _array(p) -> Floats:
@@ -116,13 +150,17 @@ def _check_settings(alpha: Floats, mix: float, least_alpha: float | None) -> Non
         raise LobsDICEError(f"mix must be at least 0 and below 1, but is {mix}")
 
 
-def _check_inputs(mdp: MDP, inputs: Inputs, batched: bool) -> None:
+def _check_inputs(mdp: MDP, inputs: Inputs, columns: int, batched: bool) -> None:
     """Raise where the input is wrong for every problem; a batch reports its own faults."""
     states, actions = mdp.states, mdp.actions
     if inputs.d_offline.shape[1:] != (states, actions):
         raise LobsDICEError(
             f"d_offline must have the shape {(states, actions)} of the MDP's states and actions, "
             f"but has {inputs.d_offline.shape[1:]}"
+        )
+    if inputs.d_expert.shape[1:] != (states, columns):
+        raise LobsDICEError(
+            f"d_expert must have the shape {(states, columns)}, but has {inputs.d_expert.shape[1:]}"
         )
     if not batched:
         check_distribution("d_offline", inputs.d_offline[0])
@@ -161,13 +199,14 @@ def _fit(count: int) -> int:
 
 def _solve_chunk(method: Method, inputs: Inputs, gamma: float, alpha, mix: float) -> Solution:
     count = len(alpha)
-    prepared = prepare(method, inputs, gamma, alpha, mix)
+    graph = Full(inputs.initial.shape[1])
+    prepared = prepare(method, graph, inputs, gamma, alpha, mix)
     problem, x = _pad((prepared.problem, prepared.x), _fit(count))
     state = _refine(problem, _iterate(problem, _start(problem, x), ROUND))
     certified = _certify(problem, state)
     mass, steps = np.asarray(state.x.mass), np.asarray(state.steps)
     nu, mu, dual = (np.asarray(part)[:count] for part in certified)
-    return finish(prepared, gamma, mass[:count], steps[:count], nu, mu, -dual)
+    return finish(graph, prepared, gamma, mass[:count], steps[:count], nu, mu, -dual)
 
 
 def _refine(problem: Problem, state: State) -> State:
@@ -206,15 +245,17 @@ def _iterate(problem: Problem, state: State, steps) -> State:
     return jax.lax.while_loop(going, body, (steps, state))[1]
 
 
-def prepare(method: Method, inputs: Inputs, gamma: float, alpha: Floats, mix: float) -> Prepared:
+def prepare(
+    method: Method, graph: Graph, inputs: Inputs, gamma: float, alpha: Floats, mix: float
+) -> Prepared:
     """The convex problems of the input, restricted to what a flow can use, and where to start."""
     fault = support.check(inputs)
     inputs = support.sanitise(inputs, fault)
-    offline = support.absorb_dead_ends(inputs, gamma)
+    offline = support.absorb_dead_ends(graph, inputs, gamma)
     objective = method(offline, inputs.d_expert, alpha, mix)
     seen = offline.q > 0
     restrict = support.recurrent_support if gamma == 1 else support.discounted_support
-    on, stuck = restrict(offline, seen & np.isfinite(objective.log_q) & ~infinite(objective))
+    on, stuck = restrict(graph, offline, seen & np.isfinite(objective.log_q) & ~infinite(objective))
     fault = np.where(fault > 0, fault, stuck)
     on = np.where(fault[:, None, None] > 0, seen, on)
 
@@ -234,7 +275,7 @@ def prepare(method: Method, inputs: Inputs, gamma: float, alpha: Floats, mix: fl
         log_g=np.where(np.isfinite(objective.log_g), objective.log_g, 0.0),
         support=on,
     )
-    x = flow_of(problem, policy, gamma, fault)
+    x = flow_of(graph, problem, policy, gamma, fault)
     return Prepared(problem, offline, x, objective.unsupported, fault)
 
 
@@ -244,19 +285,21 @@ def infinite(objective: Objective) -> support.Mask:
     return (objective.features @ never[..., None])[..., 0] > 0
 
 
-def flow_of(problem: Problem, policy: Floats, gamma: float, fault: support.Faults) -> Floats:
+def flow_of(
+    graph: Graph, problem: Problem, policy: Floats, gamma: float, fault: support.Faults
+) -> Floats:
     """The occupancy of a policy within the support."""
     # A faulty problem may have no unique one.
-    safe = gamma * (fault == 0)[:, None, None, None]
-    d = support.occupancy(safe * problem.transition, problem.source, policy, 1.0)
+    safe = gamma * (fault == 0)[:, None, None]
+    d = support.occupancy(graph, problem.transition, problem.source, policy, safe)
     return np.where(problem.support, d, 0.0)
 
 
-def finish(prepared: Prepared, gamma: float, mass, steps, nu, mu, dual) -> Solution:
+def finish(graph: Graph, prepared: Prepared, gamma: float, mass, steps, nu, mu, dual) -> Solution:
     """Policy, its exact occupancy, and the certificate."""
     problem, offline, _, unsupported, fault = prepared
     policy = support.conditional(mass, offline.behaviour)
-    d = flow_of(problem, policy, gamma, fault)
+    d = flow_of(graph, problem, policy, gamma, fault)
     primal = objective_value(problem, d)
     lam = (problem.source * nu).sum(1) if gamma == 1 else np.zeros(len(nu))
     gap = primal - dual
@@ -292,12 +335,12 @@ def objective_value(problem: Problem, x: Floats) -> Float[np.ndarray, " n"]:
     return problem.kappa * relative(x, problem.log_q) + relative(u, problem.log_g)
 
 
-def certificate(problem: Problem, state: State):
+def certificate(problem: Problem, state: State, topology: newton.Topology = newton.dense):
     """ν and μ, shifted so that what they imply has mass one, and the paper's dual there."""
     on_u = state.u.mass > 0
     mu = jnp.where(on_u, state.u_dual.log - problem.log_g + 1, 0.0)
     e = -newton.contract(problem.features, mu)
-    e = e - newton.flow_adjoint(problem, state.nu, newton.dense)
+    e = e - newton.flow_adjoint(problem, state.nu, topology)
     implied = jnp.where(problem.support, problem.log_q + e / problem.kappa - 1, -jnp.inf)
     rate = 1 - problem.gamma * jnp.max(jnp.sum(problem.transition, axis=2))
     shift = problem.kappa * jax.scipy.special.logsumexp(implied) / rate

@@ -18,10 +18,13 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from lobsdice.tabular.graph import Full, Local
+
 #: How far a sum of probabilities may be from one and still be taken for rounding.
 ROUNDING = 1e-6
 
-Transitions = Float[np.ndarray, "n S A S"]
+Graph = Full | Local
+Transitions = Float[np.ndarray, "n S A P"]
 Actions = Float[np.ndarray, "n S A"]
 States = Float[np.ndarray, "n S"]
 Mask = Bool[np.ndarray, "n S A"]
@@ -56,7 +59,7 @@ class Offline(NamedTuple):
     initial: States
     behaviour: Actions  # the data's policy; uniform where it has none
     q: Actions
-    q_pairs: Float[np.ndarray, "n S S"]
+    q_pairs: Float[np.ndarray, "n S P"]
 
 
 def push(x: Actions, table: Float[np.ndarray, "n S A P"]) -> Float[np.ndarray, "n S P"]:
@@ -99,22 +102,12 @@ def sanitise(inputs: Inputs, fault: Faults) -> Inputs:
     )
 
 
-def reachable(seed: Bool[np.ndarray, "n S"], edges: Bool[np.ndarray, "n S S"]):
-    """The states that can be reached from the seed along edges, with the seed."""
-    steps, seen = edges.astype(float), seed
-    while True:
-        grown = seen | ((seen[:, None, :].astype(float) @ steps)[:, 0] > 0)
-        if np.array_equal(grown, seen):
-            return seen
-        seen = grown
-
-
-def occupancy(transition: Transitions, source: States, policy: Actions, gamma: float) -> Actions:
+def occupancy(
+    graph: Graph, transition: Transitions, source: States, policy: Actions, gamma
+) -> Actions:
     """d(s,a) with Σ_a d(s,a) = source(s) + γ Σ d(s⁻,a) T(s|s⁻,a) and d(a|s) = π(a|s)."""
-    chain = push(policy, transition)
-    matrix = np.eye(source.shape[1]) - gamma * chain.swapaxes(1, 2)
-    d = np.linalg.solve(matrix, source[..., None])
-    return np.maximum(d, 0.0) * policy
+    d = graph.occupancy(source, gamma * push(policy, transition))
+    return np.maximum(d, 0.0)[..., None] * policy
 
 
 def conditional(d: Actions, fallback: Actions) -> Actions:
@@ -123,57 +116,54 @@ def conditional(d: Actions, fallback: Actions) -> Actions:
     return np.where(total > 0, d / np.where(total > 0, total, 1.0), fallback)
 
 
-def absorb_dead_ends(inputs: Inputs, gamma: float) -> Offline:
+def absorb_dead_ends(graph: Graph, inputs: Inputs, gamma: float) -> Offline:
     """Make absorbing the states that the data never leaves, and give them their mass."""
     transition, initial, q, _ = inputs
-    states, actions = q.shape[1:]
-    behaviour = conditional(q, np.full((states, actions), 1 / actions))
+    actions = q.shape[2]
+    behaviour = conditional(q, np.full(q.shape[1:], 1 / actions))
     left = q.sum(2) > 0
     if not left.all():
-        stay = np.eye(states)[:, None, :]
-        transition = np.where(left[..., None, None], transition, stay)
-        q = q + _dead_end_mass(transition, initial, behaviour, left, gamma)
+        transition = np.where(left[..., None, None], transition, graph.stay()[:, None, :])
+        q = q + _dead_end_mass(graph, transition, initial, behaviour, left, gamma)
         q = q / q.sum((1, 2), keepdims=True)
     return Offline(transition, initial, behaviour, q, push(q, transition))
 
 
-def _dead_end_mass(transition, initial, behaviour, left, gamma: float) -> Actions:
+def _dead_end_mass(graph: Graph, transition, initial, behaviour, left, gamma: float) -> Actions:
     # At γ = 1 an absorbing state would hold all the mass there is; it gets none, and is avoided.
     if gamma == 1:
         return np.zeros_like(behaviour)
-    entered = reachable(initial > 0, push(behaviour, transition) > 0)
-    steady = occupancy(transition, (1 - gamma) * initial, behaviour, gamma)
+    entered = graph.reachable(initial > 0, push(behaviour, transition) > 0)
+    steady = occupancy(graph, transition, (1 - gamma) * initial, behaviour, gamma)
     return np.where((entered & ~left)[..., None], steady, 0.0)
 
 
-def viable(allowed: Mask, transition: Transitions) -> Mask:
+def viable(graph: Graph, allowed: Mask, transition: Transitions) -> Mask:
     """The allowed pairs from which a flow can go on for ever within the allowed pairs."""
     while True:
-        stuck = ~allowed.any(2)
-        into_stuck = (transition @ stuck[:, None, :, None].astype(float))[..., 0] > 0
-        kept = allowed & ~into_stuck
+        stuck = graph.gather((~allowed.any(2)).astype(float))
+        kept = allowed & ((transition @ stuck[..., None])[..., 0] == 0)
         if np.array_equal(kept, allowed):
             return kept
         allowed = kept
 
 
-def discounted_support(offline: Offline, allowed: Mask) -> tuple[Mask, Faults]:
+def discounted_support(graph: Graph, offline: Offline, allowed: Mask) -> tuple[Mask, Faults]:
     """The pairs that a flow from the initial states can use, and the fault if it cannot go on."""
-    kept = viable(allowed, offline.transition)
+    kept = viable(graph, allowed, offline.transition)
     stranded = ((offline.initial > 0) & ~kept.any(2)).any(1)
     edges = push(kept.astype(float), offline.transition) > 0
-    support = kept & reachable(offline.initial > 0, edges)[..., None]
+    support = kept & graph.reachable(offline.initial > 0, edges)[..., None]
     return support, np.where(stranded, Fault.INFEASIBLE, Fault.NONE)
 
 
-def recurrent_support(offline: Offline, allowed: Mask) -> tuple[Mask, Faults]:
+def recurrent_support(graph: Full, offline: Offline, allowed: Mask) -> tuple[Mask, Faults]:
     """The pairs that a stationary flow at γ = 1 can use: those of the one recurrent class."""
     while True:
-        kept = viable(allowed, offline.transition)
+        kept = viable(graph, allowed, offline.transition)
         closed = _connected(kept, offline.transition)
         lost = (~closed).swapaxes(1, 2).astype(float)  # [s, t]: t cannot come back to s
-        leaves = (offline.transition @ lost[..., None])[..., 0] > 0
-        kept = kept & ~leaves
+        kept = kept & ((offline.transition @ lost[..., None])[..., 0] == 0)
         if np.array_equal(kept, allowed):
             break
         allowed = kept

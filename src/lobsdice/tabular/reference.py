@@ -1,0 +1,102 @@
+"""The paper's own routes to a tabular policy, slower or biased: to compare the solver with.
+
+`gradient_descent` is algorithm 1. `single_sample` minimises eq. main_fenchel_objective, the dual
+that networks train, in which one sample of s' stands for its expectation. It is exact when
+transitions are deterministic; else it solves a relaxed problem, in which a flow may choose s' itself.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from lobsdice import duals
+from lobsdice.tabular.baselines import demodice, infer_actions
+from lobsdice.tabular.lobsdice import MIX
+from lobsdice.tabular.mdp import MDP
+from lobsdice.tabular.solution import Floats, Solution
+from lobsdice.tabular.support import conditional, push
+
+
+class Descent(NamedTuple):
+    """Where algorithm 1 ended, and the objective on the way."""
+
+    policy: Float[Array, "S A"]
+    weights: Float[Array, "S A"]  # w = d / d^I
+    nu: Float[Array, " S"]
+    mu: Float[Array, "S S"]
+    objective: Float[Array, " steps"]
+
+
+def tabular_objective(mu, nu, *, mdp: MDP, r, d_offline, alpha: float) -> tuple[Array, Array]:
+    """J(μ, ν) of eq. tabular_lobsdice_objective, and e_{μ,ν}(s,a)."""
+    inner = -mu - nu[:, None] + mdp.gamma * nu[None, :]
+    e = jnp.einsum("sat,st->sa", mdp.transition, inner)
+    pairs = jnp.einsum("sa,sat->st", d_offline, mdp.transition)
+    objective = duals.lagrange_dual_double(
+        nu,
+        r.ravel(),
+        mu.ravel(),
+        e.ravel(),
+        gamma=mdp.gamma,
+        alpha=alpha,
+        p_init=jnp.asarray(mdp.initial),
+        p_pairs=pairs.ravel(),
+        p=d_offline.ravel(),
+    )
+    return objective, e
+
+
+def gradient_descent(
+    mdp: MDP,
+    d_expert,
+    d_offline,
+    *,
+    alpha: float = 0.1,
+    mix: float = MIX,
+    learning_rate: float = 0.1,
+    steps: int = 10_000,
+) -> Descent:
+    """Algorithm 1: gradient descent on (μ, ν), then π(a|s) ∝ d^I(s,a) w(s,a)."""
+    with jax.enable_x64(True):
+        d_offline = jnp.asarray(d_offline)
+        pairs = jnp.einsum("sa,sat->st", d_offline, mdp.transition)
+        expert = (1 - mix) * jnp.asarray(d_expert) + mix * pairs
+        # Outside the support the probability is zero, and r is of no account.
+        r = jnp.where(pairs > 0, jnp.log(jnp.where(pairs > 0, expert / pairs, 1.0)), 0.0)
+
+        def objective(mu, nu):
+            return tabular_objective(mu, nu, mdp=mdp, r=r, d_offline=d_offline, alpha=alpha)
+
+        def step(point, _):
+            (value, _), slope = jax.value_and_grad(objective, argnums=(0, 1), has_aux=True)(*point)
+            return jax.tree.map(lambda x, g: x - learning_rate * g, point, slope), value
+
+        zero = (jnp.zeros((mdp.states, mdp.states)), jnp.zeros(mdp.states))
+        (mu, nu), history = jax.jit(lambda at: jax.lax.scan(step, at, length=steps))(zero)
+        w = duals.closed_form_weights(objective(mu, nu)[1].ravel(), alpha=alpha)
+        w = w.reshape(d_offline.shape)
+        uniform = np.full(d_offline.shape, 1 / mdp.actions)
+        policy = conditional(np.asarray(d_offline * w), uniform)
+        return Descent(jnp.asarray(policy), w, nu, mu, history)
+
+
+def single_sample(
+    mdp: MDP, d_expert, d_offline, *, alpha: float | Floats = 0.1, mix: float = MIX
+) -> Solution:
+    """The minimum of the single-sample dual, and the policy of its self-normalised weights.
+
+    The dual is that of matching d(s,s') in an MDP whose actions are the next states themselves, near
+    the offline pairs: DemoDICE there. `occupancy` is Σ_s' d(s,s') p^I(a|s,s'), the weighted data,
+    which is no stationary distribution of the true MDP; `nu`, `primal`, `dual` are the relaxed ones.
+    """
+    d_offline = np.asarray(d_offline, dtype=float)
+    choose = np.broadcast_to(np.eye(mdp.states), (*mdp.transition.shape[:-2], *[mdp.states] * 2))
+    pairs = push(d_offline, mdp.transition)
+    relaxed = demodice(MDP(choose, mdp.initial, mdp.gamma), d_expert, pairs, alpha=alpha, mix=mix)
+    # A dead end has no actions to share its mass among.
+    d = infer_actions(relaxed.occupancy, d_offline, mdp.transition, pairs)
+    behaviour = conditional(d_offline, np.full(d_offline.shape[-2:], 1 / mdp.actions))
+    return relaxed._replace(policy=conditional(d, behaviour), occupancy=d)

@@ -1,0 +1,82 @@
+"""Large sparse MDPs: the same Newton steps, with a sparse factorisation of the Schur complement."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Array, Float, Int
+
+from lobsdice.tabular import newton
+from lobsdice.tabular.graph import Local, factorise
+from lobsdice.tabular.newton import Linear, Problem, State, Topology
+
+#: The residual of the flow is a sum over all states, and so is its rounding.
+GAP = 1e-10
+FLOW = 1e-10
+MAX_STEPS = 100
+
+
+def topology(successors: Int[Array, "S P"]) -> Topology:
+    """Values at the successors of each state, and mass sent to them."""
+
+    def scatter(mass: Float[Array, "S P"]) -> Float[Array, " S"]:
+        return jnp.zeros(len(mass), mass.dtype).at[successors].add(mass)
+
+    return Topology(lambda nu: nu[successors], scatter)
+
+
+@jax.jit
+def _linearise(problem: Problem, state: State, successors):
+    linear = newton.linearise(problem, state, topology(successors))
+    diagonal, across, spread = newton.schur(problem, linear)
+    return linear, diagonal, across, jnp.einsum("sap,saq->spq", problem.transition, spread)
+
+
+@jax.jit
+def _advance(problem: Problem, state: State, linear: Linear, d_nu, successors) -> State:
+    return newton.advance(problem, state, linear, d_nu, topology(successors))
+
+
+class Schur:
+    """Where the blocks of each state go in the sparse Schur complement; found once, then reused."""
+
+    def __init__(self, graph: Local, idle: np.ndarray):
+        here = np.arange(graph.states)
+        there = graph.successors
+        rows = [here, np.repeat(here, there.shape[1]), there.ravel()]
+        columns = [here, there.ravel(), rows[1]]
+        rows.append(np.repeat(there, there.shape[1], axis=1).ravel())
+        columns.append(np.tile(there, (1, there.shape[1])).ravel())
+        key = np.concatenate(columns).astype(np.int64) * graph.states + np.concatenate(rows)
+        entries, self.place = np.unique(key, return_inverse=True)
+        columns, self.rows = np.divmod(entries, graph.states)
+        self.columns = columns
+        self.start = np.searchsorted(columns, np.arange(graph.states + 1))
+        self.diagonal = np.flatnonzero(columns == self.rows)
+        self.idle = idle
+
+    def solve(self, diagonal, across, block, rhs) -> Float[np.ndarray, " S"]:
+        """The Newton direction of ν."""
+        parts = [diagonal + self.idle, -across.ravel(), -across.ravel(), block.ravel()]
+        values = np.bincount(self.place, weights=np.concatenate(parts))
+        scale = 1 / np.sqrt(values[self.diagonal])
+        values = values * scale[self.rows] * scale[self.columns]
+        values[self.diagonal] += newton.RIDGE
+        size = len(scale)
+        matrix = sp.csc_matrix((values, self.rows, self.start), shape=(size, size))
+        return scale * factorise(matrix).solve(scale * rhs)
+
+
+def iterate(problem: Problem, x: Float[np.ndarray, "S A"], graph: Local) -> State:
+    """Newton's method from x until the gap closes."""
+    successors = jnp.asarray(graph.successors)
+    schur = Schur(graph, (~problem.support.any(1)).astype(float))
+    state = jax.jit(newton.start)(problem, x)
+    while int(state.steps) < MAX_STEPS and not (state.gap < GAP and state.residual < FLOW):
+        linear, *blocks = _linearise(problem, state, successors)
+        d_nu = schur.solve(*map(np.asarray, blocks), np.asarray(linear.rhs))
+        after = _advance(problem, state, linear, d_nu, successors)
+        if not (np.isfinite(after.gap) and np.isfinite(after.residual)):
+            return state
+        state = after
+    return state
