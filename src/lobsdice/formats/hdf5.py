@@ -15,6 +15,10 @@ from lobsdice.formats.options import ReadOptions
 #: No compression shrinks more than this; a header that claims more is damaged.
 COMPRESSION = 2000
 
+#: Bytes that an array may have without a single one in the file. Reading chunks that are not there
+#: takes long if they are small.
+SPARE, SPARE_IN_CHUNKS = 64 << 20, 4 << 20
+
 
 def read_hdf5(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
     """Flat transitions; what D4RL has no place for lies in the group `metadata`."""
@@ -59,15 +63,23 @@ def _metadata(file: h5py.File) -> dict[str, np.ndarray]:
 
 
 def _dataset(group: h5py.Group, name: str) -> h5py.Dataset:
-    """An array of the file, unless its size is more than the file can hold."""
     dataset = group[name]
     if not isinstance(dataset, h5py.Dataset):
         raise LobsDICEError(f"{name} is a group, expected an array")
-    stored = dataset.id.get_storage_size()
-    if dataset.nbytes > 64 << 20 and dataset.nbytes > COMPRESSION * stored:
-        raise LobsDICEError(
-            f"{name} claims {dataset.nbytes} bytes, but the file holds only {stored} bytes of it"
-        )
+    check_size(name, dataset)
     if dataset.dtype.kind not in "biufS":
         raise LobsDICEError(f"{name} must be numbers, not {dataset.dtype}")
     return dataset
+
+
+def check_size(name: str, dataset: h5py.Dataset) -> None:
+    """Refuse an array larger than the file can hold, before time and memory are spent on it.
+
+    Small arrays may be there without ever having been written to: all zeros, and no bytes.
+    """
+    stored = dataset.id.get_storage_size()
+    spare = SPARE if dataset.chunks is None else SPARE_IN_CHUNKS
+    if dataset.nbytes > max(spare, COMPRESSION * stored):
+        raise LobsDICEError(
+            f"{name} claims {dataset.nbytes} bytes, but the file holds only {stored} bytes of it"
+        )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 from jaxtyping import Float
 from pyarrow import ipc
@@ -14,6 +15,7 @@ from lobsdice.episodes import Episodes
 from lobsdice.errors import LobsDICEError
 from lobsdice.files import atomic
 from lobsdice.formats.actions import prepare_actions
+from lobsdice.formats.hdf5 import check_size
 from lobsdice.formats.metadata import labels_of
 from lobsdice.formats.options import ReadOptions
 from lobsdice.spaces import FLOAT32_MAX, ActionSpace, Box, Discrete
@@ -49,8 +51,7 @@ def read_minari(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
     _package()
     from minari.dataset.minari_storage import MinariStorage
 
-    for file in folder.glob("*/*.arrow"):
-        _validate(file)
+    _check_files(folder)
     storage = MinariStorage.read(folder)
     observe = _flattener(storage.observation_space, "observation")
     act = _actor(storage.action_space)
@@ -98,11 +99,20 @@ def _package() -> None:
         ) from error
 
 
-def _validate(file: Path) -> None:
-    """A damaged Arrow file can make arrays that crash the process when they are looked at."""
-    with ipc.open_file(file) as reader:
-        for i in range(reader.num_record_batches):
-            reader.get_batch(i).validate(full=True)
+def _check_files(folder: Path) -> None:
+    """Damage on which the libraries below would hang or crash is found before they see it."""
+    for path in folder.glob("*/*.arrow"):
+        with ipc.open_file(path) as reader:
+            for i in range(reader.num_record_batches):
+                reader.get_batch(i).validate(full=True)
+    for path in folder.glob("*.hdf5"):
+        with h5py.File(path) as file:
+            file.visititems(_check_item)
+
+
+def _check_item(name: str, item: Any) -> None:
+    if isinstance(item, h5py.Dataset):
+        check_size(name, item)
 
 
 def _check_metadata(folder: Path) -> None:
