@@ -45,9 +45,9 @@ def test_matching_pairs_recovers_the_expert(share):
 
 
 def test_the_command_writes_a_table_and_a_figure(tmp_path):
-    assert main(["experiment", "circle", "-o", str(tmp_path), "--states", "6"]) == 0
+    assert main(["experiment", "circle", "-o", str(tmp_path)]) == 0
     lines = (tmp_path / "circle.csv").read_text().splitlines()
-    assert len(lines) == 1 + 2 * 3 * 6
+    assert len(lines) == 1 + 2 * 3 * 12
     assert (tmp_path / "circle.png").exists()
     assert "</svg>" in (tmp_path / "circle.svg").read_text()
 

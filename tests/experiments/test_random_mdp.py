@@ -119,7 +119,7 @@ def test_an_interrupted_run_goes_on_and_gives_the_same_table(finished, tmp_path,
 
 def test_a_finished_run_repeats_nothing(finished, monkeypatch):
     before = (finished / random_mdp.TABLE).read_bytes()
-    monkeypatch.setattr(random_mdp, "solve_block", None)
+    monkeypatch.setattr(random_mdp, "solve_block", lambda *_: pytest.fail("repeated"))
     experiment(TOY, SEEDS, finished, workers=1)
     assert (finished / random_mdp.TABLE).read_bytes() == before
     experiment(TOY, SEEDS - 1, finished, workers=1)
