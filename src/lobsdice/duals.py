@@ -24,6 +24,7 @@ Values = Float[Array, " n"]
 InitValues = Float[Array, " n0"]
 PairValues = Float[Array, " n_pairs"]
 Scalar = Float[Array, ""]
+Number = float | Scalar
 #: Hyperparameters are plain floats, or traced when a fleet of runs differs in them.
 Number = float | Scalar
 

@@ -208,6 +208,6 @@ def softmax(q: Floats, temperature: float | Floats) -> Floats:
     return weights / weights.sum(-1, keepdims=True)
 
 
-def total_variation(p, q) -> Floats:
+def total_variation(p, q) -> Floats | float:
     """½ Σ |p - q| over the last two axes, or over all of two sparse matrices."""
     return 0.5 * abs(p - q).sum() if sp.issparse(p) else 0.5 * np.abs(p - q).sum((-1, -2))

@@ -226,7 +226,7 @@ def divergence(x: Measure, y: Measure) -> Float[Array, ""]:
     return jnp.sum(x.mass * (x.log - y.log) - x.mass + y.mass)
 
 
-def unfinished(state: State) -> Bool[Array, ""]:
+def unfinished(state: State) -> Bool[Array, "*n"]:
     return ~((state.gap < GAP) & (state.residual < FLOW))
 
 

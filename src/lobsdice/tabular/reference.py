@@ -2,7 +2,7 @@
 
 `gradient_descent` is algorithm 1. `single_sample` minimises eq. main_fenchel_objective, the dual
 that networks train, in which one sample of s' stands for its expectation. It is exact when
-transitions are deterministic; else it solves a relaxed problem, in which a flow may choose s' itself.
+transitions are deterministic; else it solves a relaxed problem, in which a flow may choose s'.
 """
 
 from typing import NamedTuple
@@ -23,11 +23,11 @@ from lobsdice.tabular.support import conditional, push
 class Descent(NamedTuple):
     """Where algorithm 1 ended, and the objective on the way."""
 
-    policy: Float[Array, "S A"]
-    weights: Float[Array, "S A"]  # w = d / d^I
-    nu: Float[Array, " S"]
-    mu: Float[Array, "S S"]
-    objective: Float[Array, " steps"]
+    policy: Float[np.ndarray, "S A"]
+    weights: Float[np.ndarray, "S A"]  # w = d / d^I
+    nu: Float[np.ndarray, " S"]
+    mu: Float[np.ndarray, "S S"]
+    objective: Float[np.ndarray, " steps"]
 
 
 def tabular_objective(mu, nu, *, mdp: MDP, r, d_offline, alpha: float) -> tuple[Array, Array]:
@@ -80,7 +80,7 @@ def gradient_descent(
         w = w.reshape(d_offline.shape)
         uniform = np.full(d_offline.shape, 1 / mdp.actions)
         policy = conditional(np.asarray(d_offline * w), uniform)
-        return Descent(jnp.asarray(policy), w, nu, mu, history)
+        return Descent(policy, *map(np.asarray, (w, nu, mu, history)))
 
 
 def single_sample(
@@ -88,9 +88,9 @@ def single_sample(
 ) -> Solution:
     """The minimum of the single-sample dual, and the policy of its self-normalised weights.
 
-    The dual is that of matching d(s,s') in an MDP whose actions are the next states themselves, near
-    the offline pairs: DemoDICE there. `occupancy` is Σ_s' d(s,s') p^I(a|s,s'), the weighted data,
-    which is no stationary distribution of the true MDP; `nu`, `primal`, `dual` are the relaxed ones.
+    The dual is that of matching d(s,s') in an MDP whose actions are the next states themselves,
+    near the offline pairs: DemoDICE there. `occupancy` is Σ_s' d(s,s') p^I(a|s,s'), the weighted
+    data, which is no stationary distribution of the MDP; `nu`, `primal`, `dual` are the relaxed ones.
     """
     d_offline = np.asarray(d_offline, dtype=float)
     choose = np.broadcast_to(np.eye(mdp.states), (*mdp.transition.shape[:-2], *[mdp.states] * 2))

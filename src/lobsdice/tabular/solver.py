@@ -212,7 +212,7 @@ def _solve_chunk(method: Method, inputs: Inputs, gamma: float, alpha, mix: float
 def _refine(problem: Problem, state: State) -> State:
     """Go on with the problems of a chunk that are not finished, in a smaller chunk."""
     steps = np.asarray(state.steps)
-    todo = np.flatnonzero(np.asarray(newton.unfinished(state)) & (steps < MAX_STEPS))
+    todo = np.flatnonzero(np.asarray(_unfinished(state)) & (steps < MAX_STEPS))
     if not todo.size:
         return state
     take = partial(jax.tree.map, lambda x: np.asarray(x)[todo])
@@ -228,6 +228,7 @@ def _refine(problem: Problem, state: State) -> State:
 
 
 _start = jax.jit(jax.vmap(newton.start))
+_unfinished = jax.jit(newton.unfinished)
 
 
 @jax.jit

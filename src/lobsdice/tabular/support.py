@@ -24,10 +24,10 @@ from lobsdice.tabular.graph import Full, Local
 ROUNDING = 1e-6
 
 Graph = Full | Local
-Transitions = Float[np.ndarray, "n S A P"]
-Actions = Float[np.ndarray, "n S A"]
-States = Float[np.ndarray, "n S"]
-Mask = Bool[np.ndarray, "n S A"]
+Transitions = Float[np.ndarray, "*n S A P"]
+Actions = Float[np.ndarray, "*n S A"]
+States = Float[np.ndarray, "*n S"]
+Mask = Bool[np.ndarray, "*n S A"]
 Faults = Int[np.ndarray, " n"]
 
 
@@ -62,7 +62,7 @@ class Offline(NamedTuple):
     q_pairs: Float[np.ndarray, "n S P"]
 
 
-def push(x: Actions, table: Float[np.ndarray, "n S A P"]) -> Float[np.ndarray, "n S P"]:
+def push(x: Actions, table: Transitions) -> Float[np.ndarray, "*n S P"]:
     """Σ_a x(s,a) table(s,a,p)."""
     return (x[..., None, :] @ table)[..., 0, :]
 
@@ -110,7 +110,7 @@ def occupancy(
     return np.maximum(d, 0.0)[..., None] * policy
 
 
-def conditional(d: Actions, fallback: Actions) -> Actions:
+def conditional(d: Actions, fallback: Float[np.ndarray, "*#n S A"]) -> Actions:
     """d(a|s), or the fallback where d(s) = 0."""
     total = d.sum(-1, keepdims=True)
     return np.where(total > 0, d / np.where(total > 0, total, 1.0), fallback)
