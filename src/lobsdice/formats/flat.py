@@ -96,10 +96,7 @@ def read_flat(
     """The episodes in a flat file, and what is worth telling the user about them."""
     flat = Flat.find(stored, listed or stored)
     terminals = _flags(flat, "terminals")
-    ends = terminals.copy()
-    if "timeouts" in flat.columns:
-        ends |= _flags(flat, "timeouts")
-    ends[-1] = True
+    ends = _marked_ends(flat, terminals)
     actions, space, notices = _actions(flat, space_of(metadata), options)
     rewards = _rewards(flat)
     if "next_observations" in flat.columns:
@@ -110,11 +107,16 @@ def read_flat(
         observations, notes = kept.observations(flat)
         actions, rewards = (x if x is None else _compact(x, kept.steps) for x in (actions, rewards))
         lengths, terminated = kept.lengths, np.zeros(len(kept.lengths), bool)
-    labels = labels_of(metadata)
-    episodes = Episodes(
-        observations, lengths, terminated, actions, rewards, space, *labels, checked=True
-    )
-    return episodes, notices + notes
+    fields = (observations, lengths, terminated, actions, rewards, space, *labels_of(metadata))
+    return Episodes(*fields, checked=True), notices + notes
+
+
+def _marked_ends(flat: Flat, terminals: Flags) -> Flags:
+    ends = terminals.copy()
+    if "timeouts" in flat.columns:
+        ends |= _flags(flat, "timeouts")
+    ends[-1] = True
+    return ends
 
 
 def _episodes(ends: Flags, terminals: Flags) -> tuple[np.ndarray, np.ndarray]:

@@ -146,11 +146,7 @@ def _assemble(storage: Any, parts: list[dict], options: ReadOptions) -> tuple[Ep
     )
     lengths = np.array([len(part["rewards"]) for part in parts])
     metadata = storage.metadata
-    if lengths.sum() != metadata.get("total_steps", lengths.sum()):
-        raise LobsDICEError(
-            f"the episodes have {lengths.sum()} steps, "
-            f"but {METADATA} says {metadata['total_steps']}"
-        )
+    _check_total(lengths, metadata)
     actions, space, notices = None, None, []
     if parts[0]["actions"] is not None:
         raw = np.concatenate([part["actions"] for part in parts])
@@ -169,6 +165,15 @@ def _assemble(storage: Any, parts: list[dict], options: ReadOptions) -> tuple[Ep
         source_names=source_names,
     )
     return episodes, notices
+
+
+def _check_total(lengths: np.ndarray, metadata: dict) -> None:
+    """Minari takes each batch of an Arrow file for an episode; very long ones have several."""
+    steps = int(lengths.sum())
+    if steps != metadata.get("total_steps", steps):
+        raise LobsDICEError(
+            f"the episodes have {steps} steps, but {METADATA} says {metadata['total_steps']}"
+        )
 
 
 def _flattener(space: Any, what: str) -> Callable[[Any], Float[np.ndarray, "rows width"]]:

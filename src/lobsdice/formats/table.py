@@ -66,8 +66,6 @@ def _padded(column: np.ndarray, final: Bool[np.ndarray, " rows"]) -> pa.Array:
 
 def from_table(table: pa.Table, layout: Layout, options: ReadOptions) -> tuple[Episodes, list[str]]:
     """The episodes in a table, and what is worth telling the user about them."""
-    if not table.num_rows:
-        raise LobsDICEError("there are no episodes: the table has no rows")
     order = _Order.of(table, layout)
     observations = matrix(table, layout.observations, may_be_empty=None)[0].astype(np.float32)
     check_columns(observations, layout.observations)
@@ -107,6 +105,8 @@ class _Order:
     @classmethod
     def of(cls, table: pa.Table, layout: Layout) -> "_Order":
         """Episodes in the order of their first rows."""
+        if not table.num_rows:
+            raise LobsDICEError("there are no episodes: the table has no rows")
         episode = codes(table, layout.episode)
         order = np.argsort(episode, kind="stable")
         if layout.step is not None:
