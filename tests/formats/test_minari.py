@@ -1,6 +1,7 @@
 """Datasets made by minari itself, with both of its backends."""
 
 import warnings
+from typing import Any
 
 import gymnasium
 import minari
@@ -113,6 +114,31 @@ def test_discrete_actions_that_do_not_start_at_0_are_refused(create):
     create(np.array([1, 2, 3]), spaces.Discrete(3, start=1))
     with pytest.raises(LobsDICEError, match="must start at 0, not at 1"):
         read("test/small-v0")
+
+
+def test_long_episodes_are_read_whole_or_refused(cache):
+    steps = 40_000
+    parts: dict[str, Any] = {
+        "observations": np.random.default_rng(0).normal(size=(steps + 1, 3)),
+        "actions": np.zeros((steps, 2), np.float32),
+        "rewards": np.zeros(steps),
+        "terminations": np.zeros(steps, bool),
+        "truncations": np.zeros(steps, bool),
+        "infos": {},
+    }
+    for backend in ("hdf5", "arrow"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # minari asks for authors and such
+            minari.create_dataset_from_buffers(
+                f"{backend}-v0",
+                [EpisodeBuffer(**parts)],
+                observation_space=VECTOR,
+                action_space=ACTION,
+                data_format=backend,
+            )
+    assert read("hdf5-v0").steps == steps
+    with pytest.raises(LobsDICEError, match="says 40000"):
+        read("arrow-v0")
 
 
 def test_an_id_that_is_not_in_the_cache_is_not_downloaded():
