@@ -1,6 +1,7 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from lobsdice import plots
@@ -45,7 +46,7 @@ def test_every_curve_of_the_table_is_drawn_with_its_own_look(table):
         "BC", "OPOLO", "LobsDICE, α = 0.1", "LobsDICE, α = 0.001",
     ]  # fmt: skip
     assert len({line.get_color() for line in drawn}) == len(CURVES)
-    assert list(drawn[0].get_ydata()) == [0.5, 0.5]
+    assert np.array_equal(np.asarray(drawn[0].get_ydata()), [0.5, 0.5])
 
 
 def test_the_logarithmic_figure_has_logarithmic_axes(table):
