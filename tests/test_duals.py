@@ -38,7 +38,9 @@ def double(point, samples, form):
 
 def minimum(f, size):
     value_and_grad = jax.jit(jax.value_and_grad(f))
-    found = minimize(value_and_grad, np.zeros(size), jac=True, method="BFGS", options={"gtol": 1e-9})
+    found = minimize(
+        value_and_grad, np.zeros(size), jac=True, method="BFGS", options={"gtol": 1e-9}
+    )
     return found.fun, found.x
 
 
@@ -99,7 +101,11 @@ def test_closed_form_weights_maximise_the_lagrangian(key):
         (lambda w: w * (r + mu - jnp.log(w)), duals.closed_form_pair_weights(r, mu)),
     ]
     for lagrangian, w in cases:
-        found = minimize(lambda log_w: -lagrangian(jnp.exp(log_w)).sum(), np.zeros(5), tol=1e-10)
+
+        def loss(log_w, lagrangian=lagrangian):
+            return -lagrangian(jnp.exp(log_w)).sum()
+
+        found = minimize(loss, np.zeros(5), tol=1e-10)
         np.testing.assert_allclose(w, np.exp(found.x), rtol=1e-4)
         assert lagrangian(w).sum() >= -found.fun - 1e-12
 

@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from tabular.mdps import World, conic, divergence, make_world, relative_entropy
 
 from lobsdice import duals, tabular
 from lobsdice.tabular.reference import tabular_objective
-from tabular.mdps import World, conic, divergence, make_world, relative_entropy
 
 ALPHA = 0.1
 
@@ -45,7 +45,9 @@ def random_occupancies(world, count=20):
 
 def test_strong_duality_holds_at_the_papers_objective(world):
     solution = tabular.lobsdice(world.mdp, world.d_expert, world.d_offline, alpha=ALPHA, mix=0.0)
-    np.testing.assert_allclose(-paper_dual(world, solution.mu, solution.nu), solution.dual, rtol=1e-9)
+    np.testing.assert_allclose(
+        -paper_dual(world, solution.mu, solution.nu), solution.dual, rtol=1e-9
+    )
     assert 0 <= solution.gap + 1e-14 < 1e-11
 
 
@@ -114,7 +116,7 @@ def test_with_the_experts_own_data_lobsdice_and_bco_are_behaviour_cloning(world)
 
 
 def bound_and_gap(world, d):
-    """OPOLO's upper bound of KL(d̄ ‖ d^E), the divergence itself, and KL(d(a|s,s') ‖ d^I(a|s,s'))."""
+    """OPOLO's bound of KL(d̄ ‖ d^E), the divergence itself, and KL(d(a|s,s') ‖ d^I(a|s,s'))."""
     mdp, q = world.mdp, pairs(world.mdp, world.d_offline)
     own = pairs(mdp, d)
     bound = -float(np.sum(own * log_ratio(world))) + relative_entropy(d, world.d_offline)
@@ -181,28 +183,30 @@ def test_small_alpha_recovers_the_experts_pairs(world):
     """Matching pairs is exact as α → 0, and the distance falls with it."""
     distances = []
     for alpha in (1e-1, 1e-2, 1e-3, 1e-4):
-        solution = tabular.lobsdice(world.mdp, world.d_expert, world.d_offline, alpha=alpha, mix=0.0)
+        solution = tabular.lobsdice(
+            world.mdp, world.d_expert, world.d_offline, alpha=alpha, mix=0.0
+        )
         own = pairs(world.mdp, solution.occupancy)
         distances.append(tabular.total_variation(own, world.d_expert))
     assert distances == sorted(distances, reverse=True) and distances[-1] < 1e-3
 
 
 def test_matching_states_cannot_tell_directions_on_a_ring_and_matching_pairs_can():
-    """Appendix A: twelve states, uniform start, and an expert that walks one way."""
-    size = 12
-    forward, back = np.roll(np.eye(size), 1, axis=1), np.roll(np.eye(size), -1, axis=1)
-    mdp = tabular.MDP(np.stack([forward, back], axis=1), np.full(size, 1 / size), 0.95)
-    expert = np.tile([1.0, 0.0], (size, 1))
+    """Appendix A, with a third action that stays: the expert walks one way."""
+    size = 6
+    moves = [np.roll(np.eye(size), step, axis=1) for step in (1, -1, 0)]
+    mdp = tabular.MDP(np.stack(moves, axis=1), np.full(size, 1 / size), 0.95)
+    expert = np.tile([1.0, 0.0, 0.0], (size, 1))
     d_expert = pairs(mdp, tabular.occupancy(mdp, expert))
-    d_offline = tabular.occupancy(mdp, np.full((size, 2), 0.5))
+    d_offline = tabular.occupancy(mdp, np.full((size, 3), 1 / 3))
     by_states = tabular.lobsdice_state(mdp, d_expert, d_offline, alpha=1e-3)
     by_pairs = tabular.lobsdice(mdp, d_expert, d_offline, alpha=1e-3)
-    np.testing.assert_allclose(by_states.policy, 0.5, atol=1e-9)
+    np.testing.assert_allclose(by_states.policy, 1 / 3, atol=1e-9)
     assert by_pairs.policy[:, 0].min() > 0.98
 
 
 def test_algorithm_one_descends_to_the_same_policy_and_value():
-    world = make_world(seed=2, states=4, actions=2, density=1.0, gamma=0.6)
+    world = make_world(seed=2, density=1.0, gamma=0.6)
     arguments = (world.mdp, world.d_expert, world.d_offline)
     exact = tabular.lobsdice(*arguments, alpha=0.5)
     descent = tabular.gradient_descent(*arguments, alpha=0.5, learning_rate=0.5, steps=20_000)
@@ -219,7 +223,7 @@ def test_the_single_sample_dual_is_exact_in_deterministic_mdps(injective):
 
 
 def test_the_single_sample_dual_is_biased_in_stochastic_mdps(world):
-    """Its flow may choose s' itself: the bound lies below the optimum, the policy off the expert."""
+    """Its flow may choose s': the bound lies below the optimum, the policy off the expert."""
     arguments = (world.mdp, world.d_expert, world.d_offline)
     exact = tabular.lobsdice(*arguments, alpha=1e-3)
     sampled = tabular.single_sample(*arguments, alpha=1e-3)
@@ -241,7 +245,11 @@ def test_the_single_sample_minimum_is_that_of_the_networks_dual(world):
 
     def objective(nu):
         e = duals.residual(r, nu[s], nu[s_next], world.mdp.gamma)
-        settings = {"gamma": world.mdp.gamma, "alpha": 0.1, "p_init": jnp.asarray(world.mdp.initial)}
+        settings = {
+            "gamma": world.mdp.gamma,
+            "alpha": 0.1,
+            "p_init": jnp.asarray(world.mdp.initial),
+        }
         return duals.dual(nu, e, p=p, **settings)
 
     start = np.zeros(world.mdp.states)
@@ -265,7 +273,7 @@ def test_without_discount_the_answer_is_stationary_and_normalised():
     assert solution.converged and solution.gap < 1e-9
 
 
-def test_without_discount_lambda_makes_the_papers_weights(world):
+def test_without_discount_lambda_makes_the_papers_weights():
     world = make_world(seed=4, gamma=1.0)
     solution = tabular.lobsdice(world.mdp, world.d_expert, world.d_offline, alpha=ALPHA, mix=0.0)
     inner = -solution.mu - solution.nu[:, None] + solution.nu - solution.lam

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
+import scipy.sparse.linalg
 from jaxtyping import Float
 
 from lobsdice.errors import LobsDICEError
@@ -143,7 +144,7 @@ def chain(mdp: MDP, policy: Floats):
 
 def _solve(matrix, rhs):
     if sp.issparse(matrix):
-        return sp.linalg.spsolve(matrix.tocsc(), rhs)
+        return scipy.sparse.linalg.spsolve(sp.csc_matrix(matrix), rhs)
     return np.linalg.solve(matrix, rhs[..., None])[..., 0]
 
 

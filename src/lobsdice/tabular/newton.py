@@ -21,7 +21,7 @@ the A×A inverses are as well conditioned as 1 + 1/κ, however many orders of ma
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -43,14 +43,14 @@ RIDGE = 1e-13
 class Problem(NamedTuple):
     """One convex problem; see the module. `P` is |S|, or the most successors any state has."""
 
-    kappa: Float[Array, ""]
-    gamma: Float[Array, ""]
-    source: Float[Array, " S"]  # b
-    transition: Float[Array, "S A P"]
-    features: Float[Array, "S A M"]
-    log_q: Float[Array, "S A"]  # any finite number outside the support
-    log_g: Float[Array, "S M"]
-    support: Bool[Array, "S A"]
+    kappa: Float[Any, ""]
+    gamma: Float[Any, ""]
+    source: Float[Any, " S"]  # b
+    transition: Float[Any, "S A P"]
+    features: Float[Any, "S A M"]
+    log_q: Float[Any, "S A"]  # any finite number outside the support
+    log_g: Float[Any, "S M"]
+    support: Bool[Any, "S A"]
 
 
 class Measure(NamedTuple):

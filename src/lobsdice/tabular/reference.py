@@ -17,6 +17,7 @@ from lobsdice.tabular.baselines import demodice, infer_actions
 from lobsdice.tabular.lobsdice import MIX
 from lobsdice.tabular.mdp import MDP
 from lobsdice.tabular.solution import Floats, Solution
+from lobsdice.tabular.solver import double_precision
 from lobsdice.tabular.support import conditional, push
 
 
@@ -60,7 +61,7 @@ def gradient_descent(
     steps: int = 10_000,
 ) -> Descent:
     """Algorithm 1: gradient descent on (μ, ν), then π(a|s) ∝ d^I(s,a) w(s,a)."""
-    with jax.enable_x64(True):
+    with double_precision():
         d_offline = jnp.asarray(d_offline)
         pairs = jnp.einsum("sa,sat->st", d_offline, mdp.transition)
         expert = (1 - mix) * jnp.asarray(d_expert) + mix * pairs
@@ -90,7 +91,7 @@ def single_sample(
 
     The dual is that of matching d(s,s') in an MDP whose actions are the next states themselves,
     near the offline pairs: DemoDICE there. `occupancy` is Σ_s' d(s,s') p^I(a|s,s'), the weighted
-    data, which is no stationary distribution of the MDP; `nu`, `primal`, `dual` are the relaxed ones.
+    data, which is no stationary distribution of the MDP; the certificate is the relaxed one.
     """
     d_offline = np.asarray(d_offline, dtype=float)
     choose = np.broadcast_to(np.eye(mdp.states), (*mdp.transition.shape[:-2], *[mdp.states] * 2))

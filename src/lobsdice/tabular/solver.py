@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from os import cpu_count
 from typing import NamedTuple
@@ -82,11 +83,18 @@ def solve(
     return Solution(*(field[0] for field in solution))
 
 
+@contextmanager
+def double_precision():
+    """float64 on the CPU, whatever the rest of the program computes with."""
+    with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
+        yield
+
+
 def _solve_chunks(method: Method, inputs: Inputs, gamma: float, alpha, mix: float) -> Solution:
     def run(first: int) -> Solution:
         rows = slice(first, first + SIZES[0])
         chunk = Inputs(*(part[rows] for part in inputs))
-        with jax.enable_x64(True):
+        with double_precision():
             return _solve_chunk(method, chunk, gamma, alpha[rows], mix)
 
     first, *others = range(0, len(alpha), SIZES[0])
@@ -108,13 +116,13 @@ def _solve_sparse(method: Method, mdp: MDP, d_expert, d_offline, alpha, mix, act
     _check_inputs(mdp, inputs, mdp.actions if actions else table.shape[2], batched=False)
     prepared = prepare(method, graph, inputs, mdp.gamma, alpha[None], mix)
     _raise(Fault(int(prepared.fault[0])), mix)
-    problem = Problem(*(part[0] for part in prepared.problem))
-    with jax.enable_x64(True):
-        state = sparse.iterate(problem, prepared.x[0], graph)
-        certified = certificate(problem, state, sparse.topology(jnp.asarray(graph.successors)))
-        mass, steps = np.asarray(state.x.mass), np.asarray(state.steps)
-        nu, mu, dual = (np.asarray(part)[None] for part in certified)
-    solution = finish(graph, prepared, mdp.gamma, mass[None], steps[None], nu, mu, -dual)
+    with double_precision():
+        problem = Problem(*(jnp.asarray(part[0]) for part in prepared.problem))
+        state = sparse.iterate(problem, jnp.asarray(prepared.x[0]), graph)
+        topology = sparse.topology(jnp.asarray(graph.successors))
+        nu, mu, dual = jax.jit(partial(certificate, topology=topology))(problem, state)
+        parts = (np.asarray(part)[None] for part in (state.x.mass, state.steps, nu, mu, -dual))
+    solution = finish(graph, prepared, mdp.gamma, *parts)
     solution = Solution(*(field[0] for field in solution))
     over_pairs = solution.mu.shape == graph.successors.shape
     return solution._replace(mu=graph.table(solution.mu)) if over_pairs else solution

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from lobsdice.tabular import newton
 from lobsdice.tabular.graph import Local, factorise
@@ -40,7 +40,7 @@ def _advance(problem: Problem, state: State, linear: Linear, d_nu, successors) -
 class Schur:
     """Where the blocks of each state go in the sparse Schur complement; found once, then reused."""
 
-    def __init__(self, graph: Local, idle: np.ndarray):
+    def __init__(self, graph: Local, idle: Bool[np.ndarray, " S"]):
         here = np.arange(graph.states)
         there = graph.successors
         rows = [here, np.repeat(here, there.shape[1]), there.ravel()]
@@ -49,10 +49,9 @@ class Schur:
         columns.append(np.tile(there, (1, there.shape[1])).ravel())
         key = np.concatenate(columns).astype(np.int64) * graph.states + np.concatenate(rows)
         entries, self.place = np.unique(key, return_inverse=True)
-        columns, self.rows = np.divmod(entries, graph.states)
-        self.columns = columns
-        self.start = np.searchsorted(columns, np.arange(graph.states + 1))
-        self.diagonal = np.flatnonzero(columns == self.rows)
+        self.columns, self.rows = np.divmod(entries, graph.states)
+        self.start = np.searchsorted(self.columns, np.arange(graph.states + 1))
+        self.diagonal = np.flatnonzero(self.columns == self.rows)
         self.idle = idle
 
     def solve(self, diagonal, across, block, rhs) -> Float[np.ndarray, " S"]:
@@ -67,15 +66,15 @@ class Schur:
         return scale * factorise(matrix).solve(scale * rhs)
 
 
-def iterate(problem: Problem, x: Float[np.ndarray, "S A"], graph: Local) -> State:
+def iterate(problem: Problem, x: Float[Array, "S A"], graph: Local) -> State:
     """Newton's method from x until the gap closes."""
     successors = jnp.asarray(graph.successors)
-    schur = Schur(graph, (~problem.support.any(1)).astype(float))
+    schur = Schur(graph, ~np.asarray(problem.support).any(1))
     state = jax.jit(newton.start)(problem, x)
     while int(state.steps) < MAX_STEPS and not (state.gap < GAP and state.residual < FLOW):
         linear, *blocks = _linearise(problem, state, successors)
         d_nu = schur.solve(*map(np.asarray, blocks), np.asarray(linear.rhs))
-        after = _advance(problem, state, linear, d_nu, successors)
+        after = _advance(problem, state, linear, jnp.asarray(d_nu), successors)
         if not (np.isfinite(after.gap) and np.isfinite(after.residual)):
             return state
         state = after
