@@ -15,6 +15,8 @@ probabilities, so that the tabular solvers and the networks share it.
 The objectives are those of the paper's minimisations: the primal maximum equals their minimum.
 """
 
+from typing import TypeAlias
+
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -24,9 +26,8 @@ Values = Float[Array, " n"]
 InitValues = Float[Array, " n0"]
 PairValues = Float[Array, " n_pairs"]
 Scalar = Float[Array, ""]
-Number = float | Scalar
 #: Hyperparameters are plain floats, or traced when a fleet of runs differs in them.
-Number = float | Scalar
+Number: TypeAlias = float | Float[Array, ""]
 
 
 def residual(r: Values, nu: Values, nu_next: Values, gamma: Number) -> Values:
@@ -70,7 +71,9 @@ def lagrange_dual(
     return (1 - gamma) * mean(nu_init, p_init) + (1 + alpha) * penalty
 
 
-def closed_form_mu(r: Values, nu: Values, nu_next: Values, *, gamma: Number, alpha: Number) -> Values:
+def closed_form_mu(
+    r: Values, nu: Values, nu_next: Values, *, gamma: Number, alpha: Number
+) -> Values:
     """μ_ν(s,s') = (-α r(s,s') + γ ν(s') - ν(s)) / (1+α), eq. closed_form_solution_mu."""
     return residual(-alpha * r, nu, nu_next, gamma) / (1 + alpha)
 

@@ -1,6 +1,6 @@
 """Small worlds to solve, and an independent conic solver to compare with."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
@@ -50,8 +50,8 @@ def conic(world: World, objective):
     inflow = sum(mdp.transition[:, a].T @ d[:, a] for a in range(actions))
     pairs = sum(cp.multiply(mdp.transition[:, a], d[:, a][:, None]) for a in range(actions))
     flow = cp.sum(d, axis=1) == (1 - mdp.gamma) * mdp.initial + mdp.gamma * inflow
-    problem = cp.Problem(cp.Minimize(objective(d, pairs)), [flow, cp.sum(d) == 1])
-    value = problem.solve(solver=cp.CLARABEL)
+    constraints: Any = [flow, cp.sum(d) == 1]
+    value: Any = cp.Problem(cp.Minimize(objective(d, pairs)), constraints).solve(cp.CLARABEL)
     return float(value), np.asarray(d.value)
 
 

@@ -1,5 +1,7 @@
 """That the solver is right: against a conic solver, at its certificate, and for hard settings."""
 
+from typing import Any
+
 import cvxpy as cp
 import jax
 import jax.numpy as jnp
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from tabular.mdps import conic, divergence, make_world
 
 from lobsdice import tabular
-from lobsdice.tabular.solver import _iterate
+from lobsdice.tabular import solver
 
 METHODS = {
     "lobsdice": tabular.lobsdice,
@@ -164,9 +166,10 @@ def test_a_batch_gives_what_its_problems_give_alone(estimates):
 
 def test_a_batch_is_one_compiled_program_for_every_setting(estimates):
     tabular.lobsdice(*estimates, alpha=0.05)
-    before = _iterate._cache_size()
+    iterate: Any = solver._iterate
+    before = iterate._cache_size()
     tabular.lobsdice(*estimates, alpha=np.geomspace(1e-3, 1, 96), mix=0.1)
-    assert _iterate._cache_size() == before
+    assert iterate._cache_size() == before
 
 
 def test_inputs_without_a_batch_axis_are_shared_by_the_batch(world):

@@ -7,6 +7,7 @@ cannot go to.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -101,7 +102,7 @@ def factorise(matrix) -> SuperLU:
     )
 
 
-def localise(transition: sp.csr_matrix) -> tuple[Local, Float[np.ndarray, "S A P"]]:
+def localise(transition: Any) -> tuple[Local, Float[np.ndarray, "S A P"]]:
     """The graph of sparse transitions (S·A, S) and their table [S, A, P]."""
     states = transition.shape[1]
     actions = transition.shape[0] // states
@@ -122,7 +123,7 @@ def localise(transition: sp.csr_matrix) -> tuple[Local, Float[np.ndarray, "S A P
     return Local(successors), table
 
 
-def localise_pairs(graph: Local, pairs: sp.csr_matrix) -> Float[np.ndarray, "S P"]:
+def localise_pairs(graph: Local, pairs: Any) -> Float[np.ndarray, "S P"]:
     """A sparse table over (s, s') in a local graph; the last column takes what is outside."""
     entries = sp.coo_matrix(pairs)
     table = np.zeros(graph.successors.shape)

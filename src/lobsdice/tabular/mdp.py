@@ -1,6 +1,7 @@
 """Finite Markov decision processes without reward: estimates, occupancies, values, policies."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,7 +23,7 @@ class MDP:
     scipy.sparse matrix of shape (S·A, S), whose row s·A + a is T(·|s,a).
     """
 
-    transition: Floats | sp.csr_matrix
+    transition: Any  # an array, or a scipy.sparse matrix
     initial: Floats
     gamma: float
 
@@ -121,7 +122,7 @@ def from_counts(counts, initial, gamma: float) -> MDP:
     return MDP(transition, initial, gamma)
 
 
-def _normalise_sparse(counts: sp.csr_matrix) -> sp.csr_matrix:
+def _normalise_sparse(counts: Any) -> sp.csr_matrix:
     if not np.all(counts.data >= 0):
         raise LobsDICEError("counts must not have negative or missing (NaN) entries")
     total = np.asarray(counts.sum(axis=1)).ravel()
@@ -132,7 +133,7 @@ def _normalise_sparse(counts: sp.csr_matrix) -> sp.csr_matrix:
     return sp.csr_matrix(scale @ counts + stay)
 
 
-def chain(mdp: MDP, policy: Floats):
+def chain(mdp: MDP, policy: Floats) -> Any:
     """P[s, s'] = Σ_a π(a|s) T(s'|s,a); sparse for a sparse MDP."""
     if mdp.sparse:
         rows = np.repeat(np.arange(mdp.states), mdp.actions)
@@ -142,28 +143,28 @@ def chain(mdp: MDP, policy: Floats):
     return np.einsum("...sa,...sat->...st", policy, mdp.transition)
 
 
-def _solve(matrix, rhs):
+def _solve(matrix: Any, rhs: Floats) -> Floats:
     if sp.issparse(matrix):
-        return scipy.sparse.linalg.spsolve(sp.csc_matrix(matrix), rhs)
+        return scipy.sparse.linalg.splu(sp.csc_matrix(matrix)).solve(rhs)
     return np.linalg.solve(matrix, rhs[..., None])[..., 0]
 
 
 def occupancy(mdp: MDP, policy: Floats) -> Floats:
     """d^π[s, a] = (1-γ) Σ_t γ^t Pr(s_t = s, a_t = a); at γ = 1 the stationary distribution."""
     policy = np.asarray(policy, dtype=float)
-    identity = sp.identity(mdp.states) if mdp.sparse else np.eye(mdp.states)
-    matrix = (identity - mdp.gamma * chain(mdp, policy)).swapaxes(-1, -2)
+    identity: Any = sp.identity(mdp.states) if mdp.sparse else np.eye(mdp.states)
+    out = identity - mdp.gamma * chain(mdp, policy)
+    matrix = out.T if mdp.sparse else out.swapaxes(-1, -2)
+    rhs = (1 - mdp.gamma) * mdp.initial
     if mdp.gamma == 1:
-        # The rows of I - P sum to zero: one of them makes room for Σ d = 1.
-        matrix = matrix.toarray() if sp.issparse(matrix) else np.array(matrix)
+        # The rows of I - Pᵀ sum to zero: the last makes room for Σ d = 1.
+        matrix = matrix.toarray() if mdp.sparse else matrix
         matrix[..., -1, :] = 1
-        rhs = np.broadcast_to(np.eye(mdp.states)[-1], mdp.initial.shape)
-    else:
-        rhs = (1 - mdp.gamma) * mdp.initial
+        rhs[..., -1] = 1
     return np.maximum(_solve(matrix, rhs), 0)[..., None] * policy
 
 
-def pair_occupancy(mdp: MDP, d: Floats):
+def pair_occupancy(mdp: MDP, d: Floats) -> Any:
     """d̄[s, s'] = Σ_a d(s,a) T(s'|s,a): what is seen of an occupancy without its actions."""
     return chain(mdp, d)
 
@@ -171,7 +172,7 @@ def pair_occupancy(mdp: MDP, d: Floats):
 def value(mdp: MDP, policy: Floats, reward: Floats) -> Floats:
     """V^π[s] of a reward R[s, a]."""
     expected = np.sum(policy * reward, axis=-1)
-    identity = sp.identity(mdp.states) if mdp.sparse else np.eye(mdp.states)
+    identity: Any = sp.identity(mdp.states) if mdp.sparse else np.eye(mdp.states)
     return _solve(identity - mdp.gamma * chain(mdp, policy), expected)
 
 
@@ -209,6 +210,6 @@ def softmax(q: Floats, temperature: float | Floats) -> Floats:
     return weights / weights.sum(-1, keepdims=True)
 
 
-def total_variation(p, q) -> Floats | float:
+def total_variation(p: Any, q: Any) -> Floats | float:
     """½ Σ |p - q| over the last two axes, or over all of two sparse matrices."""
     return 0.5 * abs(p - q).sum() if sp.issparse(p) else 0.5 * np.abs(p - q).sum((-1, -2))

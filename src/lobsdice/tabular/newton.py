@@ -143,9 +143,9 @@ def spd_inverse(matrix: Float[Array, "S A A"]) -> Float[Array, "S A A"]:
     return matrix
 
 
-def start(problem: Problem, x: Float[Array, "S A"]) -> State:
+def start(problem: Problem, mass: Float[Array, "S A"]) -> State:
     """The state at a given x, taken for its own dual."""
-    x = measure(jnp.where(problem.support, jnp.maximum(x, TINY), 0.0))
+    x = measure(jnp.where(problem.support, jnp.maximum(mass, TINY), 0.0))
     u = measure(push(x.mass, problem.features))
     nu = jnp.zeros(problem.source.shape, x.mass.dtype)
     infinity = jnp.array(jnp.inf, x.mass.dtype)

@@ -1,6 +1,6 @@
 """What the solvers return."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -31,7 +31,7 @@ class Solution(NamedTuple):
     policy: Floats
     occupancy: Floats
     nu: Floats
-    mu: Floats
+    mu: Any  # sparse for a sparse MDP
     lam: Floats
     primal: Floats
     dual: Floats

@@ -264,7 +264,8 @@ def prepare(
     objective = method(offline, inputs.d_expert, alpha, mix)
     seen = offline.q > 0
     restrict = support.recurrent_support if gamma == 1 else support.discounted_support
-    on, stuck = restrict(graph, offline, seen & np.isfinite(objective.log_q) & ~infinite(objective))
+    finite = np.isfinite(objective.log_q) & ~infinite(objective)
+    on, stuck = restrict(graph, offline, seen & finite)
     fault = np.where(fault > 0, fault, stuck)
     on = np.where(fault[:, None, None] > 0, seen, on)
 

@@ -29,7 +29,8 @@ def topology(successors: Int[Array, "S P"]) -> Topology:
 def _linearise(problem: Problem, state: State, successors):
     linear = newton.linearise(problem, state, topology(successors))
     diagonal, across, spread = newton.schur(problem, linear)
-    return linear, diagonal, across, jnp.einsum("sap,saq->spq", problem.transition, spread)
+    inward = jnp.einsum("sap,saq->spq", problem.transition, spread)
+    return linear, (diagonal, across, inward)
 
 
 @jax.jit
@@ -54,9 +55,9 @@ class Schur:
         self.diagonal = np.flatnonzero(self.columns == self.rows)
         self.idle = idle
 
-    def solve(self, diagonal, across, block, rhs) -> Float[np.ndarray, " S"]:
+    def solve(self, diagonal, across, inward, rhs) -> Float[np.ndarray, " S"]:
         """The Newton direction of ν."""
-        parts = [diagonal + self.idle, -across.ravel(), -across.ravel(), block.ravel()]
+        parts = [diagonal + self.idle, -across.ravel(), -across.ravel(), inward.ravel()]
         values = np.bincount(self.place, weights=np.concatenate(parts))
         scale = 1 / np.sqrt(values[self.diagonal])
         values = values * scale[self.rows] * scale[self.columns]
@@ -69,11 +70,11 @@ class Schur:
 def iterate(problem: Problem, x: Float[Array, "S A"], graph: Local) -> State:
     """Newton's method from x until the gap closes."""
     successors = jnp.asarray(graph.successors)
-    schur = Schur(graph, ~np.asarray(problem.support).any(1))
+    schur = Schur(graph, np.asarray(problem.support).sum(1) == 0)
     state = jax.jit(newton.start)(problem, x)
     while int(state.steps) < MAX_STEPS and not (state.gap < GAP and state.residual < FLOW):
-        linear, *blocks = _linearise(problem, state, successors)
-        d_nu = schur.solve(*map(np.asarray, blocks), np.asarray(linear.rhs))
+        linear, blocks = _linearise(problem, state, successors)
+        d_nu = schur.solve(*map(np.asarray, (*blocks, linear.rhs)))
         after = _advance(problem, state, linear, jnp.asarray(d_nu), successors)
         if not (np.isfinite(after.gap) and np.isfinite(after.residual)):
             return state

@@ -157,7 +157,7 @@ def discounted_support(graph: Graph, offline: Offline, allowed: Mask) -> tuple[M
     return support, np.where(stranded, Fault.INFEASIBLE, Fault.NONE)
 
 
-def recurrent_support(graph: Full, offline: Offline, allowed: Mask) -> tuple[Mask, Faults]:
+def recurrent_support(graph: Graph, offline: Offline, allowed: Mask) -> tuple[Mask, Faults]:
     """The pairs that a stationary flow at γ = 1 can use: those of the one recurrent class."""
     while True:
         kept = viable(graph, allowed, offline.transition)
@@ -167,10 +167,10 @@ def recurrent_support(graph: Full, offline: Offline, allowed: Mask) -> tuple[Mas
         if np.array_equal(kept, allowed):
             break
         allowed = kept
-    live = allowed.any(2)
-    apart = (live[:, :, None] & live[:, None, :] & ~closed).any((1, 2))
+    live = np.any(allowed, axis=2)
+    apart = np.any(live[:, :, None] & live[:, None, :] & ~closed, axis=(1, 2))
     fault = np.where(apart, Fault.SEVERAL_CLASSES, Fault.NONE)
-    return allowed, np.where(live.any(1), fault, Fault.INFEASIBLE)
+    return allowed, np.where(np.any(live, axis=1), fault, Fault.INFEASIBLE)
 
 
 def _connected(allowed: Mask, transition: Transitions) -> Bool[np.ndarray, "n S S"]:
