@@ -15,7 +15,7 @@ CREATE_VENV = if $(PYTHON) -c 'import ensurepip' 2>/dev/null; then $(PYTHON) -m 
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make demo    record the built-in Hopper data and say what is in it"
+	@echo "make demo    record Hopper data, learn from it by watching, draw the learning curves"
 	@echo "make test    run the tests"
 	@echo "make lint    ruff and pyright"
 	@echo "make format  let ruff put the code in order"

@@ -1,35 +1,96 @@
-"""What `make demo` runs: from nothing to the two recordings that offline learning needs."""
+"""What `make demo` runs: from nothing to a policy that hops like the expert, without its actions.
 
-import argparse
+Records the built-in Hopper data, takes five demonstrations of the expert without their actions,
+trains LobsDICE and, to compare, behaviour cloning, and draws both learning curves.
+"""
+
 import shlex
 import sys
+from dataclasses import dataclass
+from pathlib import Path
 
+import numpy as np
+import tyro
+
+import lobsdice as ld
 from lobsdice.cli import main
-
-COMMANDS = (
-    "data collect hopper --expert {expert} --medium {others} --random {others} --out {out}",
-    "data split {out}/expert.npz --first 5 --drop-actions"
-    " --out {out}/demos.npz --rest {out}/others.npz",
-    "data join {out}/others.npz {out}/medium.npz {out}/random.npz --out {out}/offline.npz",
-    "data info {out}/demos.npz",
-    "data check --expert {out}/demos.npz --offline {out}/offline.npz",
-)
+from lobsdice.plots import learning_curves, save
 
 
-def demo(out: str, *, expert: int, others: int) -> None:
-    """Run each command as a user would, and stop at the first that fails."""
-    for command in COMMANDS:
-        words = command.format(out=shlex.quote(out), expert=expert, others=others)
-        print(f"\n$ lobsdice {words}", flush=True)
-        if code := main(shlex.split(words)):
-            sys.exit(code)
-    print(f"Demonstrations: {out}/demos.npz\nLabelled recordings: {out}/offline.npz")
+@dataclass(frozen=True)
+class Demo:
+    out: tyro.conf.Positional[Path] = Path("demo")
+    """The folder to write to."""
+    expert: int = 105
+    """Recorded episodes of the expert; five of them become the demonstrations."""
+    others: int = 500
+    """Recorded episodes of a middling and of a random policy, each."""
+    steps: int = 12_000
+    """Gradient steps of each algorithm."""
+    episodes: int = 5
+    """Episodes of each evaluation."""
+
+    def run(self) -> None:
+        self.record()
+        for name in ("lobsdice", "bc"):
+            self.train(name)
+        self.report()
+
+    def record(self) -> None:
+        """Two files: demonstrations without actions, and recordings of mixed quality with them."""
+        counts = f"--expert {self.expert} --medium {self.others} --random {self.others}"
+        command(f"data collect hopper {counts} --out {self.out}")
+        demos, rest = self.out / "demos.npz", self.out / "rest.npz"
+        command(
+            f"data split {self.out}/expert.npz --first 5 --drop-actions --out {demos} --rest {rest}"
+        )
+        parts = f"{rest} {self.out}/medium.npz {self.out}/random.npz"
+        command(f"data join {parts} --out {self.out}/offline.npz")
+        command(f"data check --expert {demos} --offline {self.out}/offline.npz")
+
+    def train(self, name: str) -> None:
+        """Train on the two files; what an earlier demo has trained is not trained again."""
+        folder = self.out / name
+        if (folder / "config.json").exists():
+            return command(f"resume {folder}")
+        files = f"--expert {self.out}/demos.npz --offline {self.out}/offline.npz"
+        length = f"--steps {self.steps} --every {self.steps // 6} --episodes {self.episodes}"
+        command(f"train {name} {files} --env hopper {length} --out {folder}")
+
+    def report(self) -> None:
+        """The learning curves beside the returns of the recordings, and where everything lies."""
+        levels = {
+            "the expert": mean_return(self.out / "expert.npz"),
+            "the offline data": mean_return(self.out / "offline.npz"),
+        }
+        curves = {label: self.out / n / "metrics.csv" for label, n in
+                  (("LobsDICE", "lobsdice"), ("behaviour cloning", "bc"))}  # fmt: skip
+        figure = learning_curves({"Hopper": curves}, column="return", levels=levels)
+        picture, _ = save(figure, self.out / "learning_curves")
+        reached = last_return(self.out / "lobsdice")
+        share = reached / levels["the expert"]
+        print(f"\nLobsDICE reached {reached:.0f}, which is {share:.0%} of the expert's return.")
+        print(f"learning curves: {picture}")
+        print(f"policy: {self.out / 'lobsdice' / 'policies' / 'last-0.safetensors'}")
+
+
+def command(words: str) -> None:
+    """Run a command as a user would, and stop if it fails."""
+    print(f"\n$ lobsdice {words}", flush=True)
+    if code := main(shlex.split(words)):
+        sys.exit(code)
+
+
+def mean_return(path: Path) -> float:
+    returns = ld.read(path).returns()
+    assert returns is not None
+    return float(np.mean(returns))
+
+
+def last_return(folder: Path) -> float:
+    lines = (folder / "metrics.csv").read_text().splitlines()
+    return float(dict(zip(lines[0].split(","), lines[-1].split(","), strict=True))["return"])
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("out", nargs="?", default="demo", help="folder to write to")
-    parser.add_argument("--expert", type=int, default=105, help="episodes of the expert")
-    parser.add_argument("--others", type=int, default=500, help="medium and random episodes, each")
-    options = parser.parse_args()
-    demo(options.out, expert=options.expert, others=options.others)
+    tyro.cli(Demo).run()

@@ -1,8 +1,10 @@
 """Figures of tables. Nothing here trains, nor imports anything that does."""
 
 import csv
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import matplotlib
@@ -10,7 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import LogLocator, NullLocator
 
 from lobsdice.errors import LobsDICEError
 from lobsdice.files import atomic
@@ -94,8 +96,15 @@ def random_mdp(table: str | Path, *, logarithmic: bool = False) -> Figure:
         _title(axes, betas, experts)
         handles, labels = axes[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
-        figure.set_layout_engine("constrained")
+        _arrange(figure)
     return figure
+
+
+def _arrange(figure: Figure) -> None:
+    """Lay a figure out, once for all formats that it is saved in."""
+    figure.set_layout_engine("constrained")
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
 
 
 def lines(rows: Rows) -> list[Line]:
@@ -129,7 +138,7 @@ def _draw(axes: Axes, line: Line) -> None:
 def _dress(axes: Axes, logarithmic: bool) -> None:
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(LogLocator(10, numticks=10))
-    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_minor_locator(NullLocator())
     if logarithmic:
         axes.set_yscale("log")
     else:
@@ -161,7 +170,7 @@ def circle(table: str | Path) -> Figure:
                 axes[i, j].set_title(match if i == 0 else "", fontsize=10)
             axes[i, 0].set_ylabel(f"data goes {source}", fontsize=10)
         figure.suptitle("The expert always goes counter-clockwise", fontsize=11)
-        figure.set_layout_engine("constrained")
+        _arrange(figure)
     return figure
 
 
@@ -197,3 +206,49 @@ def _draw_arrow(axes: Axes, nodes: np.ndarray, here: int, to: int, chance: float
         alpha=0.25 + 0.75 * chance,
     )
     axes.add_patch(arrow)
+
+
+#: Colours of the curves of `learning_curves`, in their order.
+CURVES = ("#0072b2", "#7f7f7f", "#d55e00", "#009e73", "#cc79a7", "#e69f00")
+
+
+def learning_curves(
+    panels: Mapping[str, Mapping[str, str | Path]],
+    *,
+    column: str = "score",
+    levels: Mapping[str, float] = MappingProxyType({}),
+) -> Figure:
+    """Mean and standard error over the runs, step by step; one panel for each name of `panels`.
+
+    A panel maps the label of a curve to the metrics.csv of a run's folder. `levels` are horizontal
+    lines to compare with.
+    """
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(3.4 * len(panels) + 0.4, 2.8), layout="constrained")
+        axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+        for here, (title, curves) in zip(axes, panels.items(), strict=True):
+            for colour, (label, table) in zip(CURVES, curves.items(), strict=False):
+                _draw_curve(here, read(table, {"step", column}), column, label, colour)
+            for label, level in levels.items():
+                here.axhline(level, color="black", linewidth=0.8, linestyle=":")
+                here.annotate(label, (0.99, level), xycoords=("axes fraction", "data"), ha="right")
+            here.set_title(title)
+            here.set_xlabel("gradient steps")
+        axes[0].set_ylabel(column)
+        axes[0].legend(frameon=False, loc="lower right")
+    return figure
+
+
+def _draw_curve(axes: Axes, rows: Rows, column: str, label: str, colour: str) -> None:
+    steps = sorted({int(row["step"]) for row in rows})
+    groups = [_numbers([r for r in rows if int(r["step"]) == step], column) for step in steps]
+    mean = np.array([group.mean() for group in groups])
+    error = np.array(
+        [group.std(ddof=1) / np.sqrt(len(group)) if len(group) > 1 else 0 for group in groups]
+    )
+    axes.plot(steps, mean, color=colour, linewidth=1.3, label=label)
+    axes.fill_between(steps, mean - error, mean + error, color=colour, alpha=0.25, linewidth=0)
+
+
+def _standard_error(values: np.ndarray) -> float:
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
