@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
-from matplotlib.ticker import LogLocator, NullLocator
+from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullLocator
 
 from lobsdice.errors import LobsDICEError
 from lobsdice.files import atomic
@@ -231,11 +231,17 @@ def learning_curves(
                 _draw_curve(here, read(table, {"step", column}), column, label, colour)
             for label, level in levels.items():
                 here.axhline(level, color="black", linewidth=0.8, linestyle=":")
-                here.annotate(label, (0.99, level), xycoords=("axes fraction", "data"), ha="right")
+                place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+                here.annotate(label, (1, level), (0, 2), ha="right", fontsize=7, **place)
             here.set_title(title)
             here.set_xlabel("gradient steps")
+            here.xaxis.set_major_locator(MaxNLocator(4))
+            here.xaxis.set_major_formatter(EngFormatter(sep=""))
         axes[0].set_ylabel(column)
-        axes[0].legend(frameon=False, loc="lower right")
+        handles, labels = max(
+            (a.get_legend_handles_labels() for a in axes), key=lambda x: len(x[0])
+        )
+        figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
     return figure
 
 
