@@ -111,6 +111,6 @@ def evaluate(problems: Problems, policy: Float[np.ndarray, "n E O S A"]) -> Floa
         mdp = MDP(transition, initial, truth.gamma)
         pairs = tabular.pair_occupancy(mdp, tabular.occupancy(mdp, policies))
         expert = problems.truth.d_expert[row]
-        return tabular.total_variation(pairs, expert).reshape(policy.shape[1:3])
+        return np.reshape(tabular.total_variation(pairs, expert), policy.shape[1:3])
 
     return np.stack([one(row) for row in range(len(policy))])
