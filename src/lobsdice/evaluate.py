@@ -9,7 +9,8 @@ from jaxtyping import Float64
 
 from lobsdice.errors import LobsDICEError
 from lobsdice.policy import Policy
-from lobsdice.tasks.environment import make, rollout
+from lobsdice.spaces import Discrete
+from lobsdice.tasks.environment import Environment, make, rollout
 from lobsdice.tasks.pool import as_completed, cores
 
 #: Enters the seed of every evaluation, so that none repeats an episode of the data.
@@ -57,11 +58,22 @@ def evaluate(
 def run(job: Job) -> float:
     """The work of one process."""
     env = _environment(job.environment)
+    _check_actions(env, job)
 
     def act(observation: np.ndarray, random: np.random.Generator):
         return job.policy(observation, random if job.stochastic else None)
 
     return float(rollout(env, act, job.seed).rewards.sum(dtype=np.float64))
+
+
+def _check_actions(env: Environment, job: Job) -> None:
+    """Environments differ in what they do to an action of the wrong kind."""
+    theirs, ours = getattr(env, "action_space", None), job.policy.action_space
+    wanted, given = ("n", ours.n) if isinstance(ours, Discrete) else ("shape", (ours.size,))
+    if theirs is not None and getattr(theirs, wanted, None) != given:
+        raise LobsDICEError(
+            f"the policy's actions are not those of {job.environment}: {ours} against {theirs}"
+        )
 
 
 _environment = cache(make)

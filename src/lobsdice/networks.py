@@ -7,13 +7,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from lobsdice.spaces import ActionSpace, Box
+from lobsdice.spaces import LOG_STD_BOUNDS, MEAN_BOUND, ActionSpace, Box
 
 #: Recorded actions are moved this far inside (-1, 1): the inverse tanh of an action at the bound is
 #: infinite, and a likelihood that strains to reach it makes the policy swing from step to step.
 ACTION_MARGIN = 1e-3
-MEAN_BOUND = 7.0  # tanh(7) = 1 - 2e-6: as the reference code does; the paper is silent
-LOG_STD_BOUNDS = (-5.0, 2.0)  # likewise
 
 
 class MLP(eqx.Module):

@@ -3,23 +3,23 @@
 import json
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float32, Int64
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from lobsdice.data import Normaliser
 from lobsdice.errors import LobsDICEError
 from lobsdice.files import atomic
-from lobsdice.spaces import ActionSpace, Box, Discrete
+from lobsdice.spaces import LOG_STD_BOUNDS, MEAN_BOUND, ActionSpace, Box, Discrete
 
 Action = Float32[np.ndarray, "*n action"] | Int64[np.ndarray, "*n"] | np.int64
 
-#: The limits that training puts on a Gaussian's mean and log standard deviation.
-MEAN_BOUND = 7.0
-LOG_STD_BOUNDS = (-5.0, 2.0)
+#: The key of a policy file's metadata under which all that is no array stands.
+FACTS = "lobsdice_policy"
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class Policy:
 
     def __call__(self, observation, random: np.random.Generator | None = None) -> Action:
         """The likeliest action; with a generator, a random one from the policy's distribution."""
-        output = self._network(np.asarray(observation, np.float32))
+        output = self._network(observation)
         if isinstance(self.action_space, Discrete):
             if random is not None:
                 output = output + random.gumbel(size=output.shape)
@@ -41,8 +41,8 @@ class Policy:
         size = output.shape[-1] // 2
         mean = np.clip(output[..., :size], -MEAN_BOUND, MEAN_BOUND)
         if random is not None:
-            log_std = np.clip(output[..., size:], *LOG_STD_BOUNDS)
-            mean = mean + np.exp(log_std) * random.standard_normal(mean.shape, np.float32)
+            std = np.exp(np.clip(output[..., size:], *LOG_STD_BOUNDS))
+            mean = mean + std * random.standard_normal(mean.shape, np.float32)
         return self._centre + self._half * np.tanh(mean)
 
     def predict(self, observation, state=None, episode_start=None, deterministic: bool = True):
@@ -55,13 +55,20 @@ class Policy:
         arrays = {f"weight_{i}": w for i, w in enumerate(self.weights)}
         arrays |= {f"bias_{i}": b for i, b in enumerate(self.biases)}
         arrays |= {"mean": self.normaliser.mean, "scale": self.normaliser.scale}
+        arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
         facts = {"indicator": self.normaliser.indicator, "action_space": to_json(self.action_space)}
         with atomic(path) as temporary:
-            save_file(arrays, temporary, metadata={"lobsdice_policy": json.dumps(facts)})
+            temporary.write_bytes(save(arrays, metadata={FACTS: json.dumps(facts)}))
 
-    def _network(self, observation: np.ndarray) -> np.ndarray:
+    def _network(self, observation) -> np.ndarray:
         normaliser = self.normaliser
-        x = (observation - normaliser.mean) / normaliser.scale
+        x = np.asarray(observation, np.float32)
+        if x.shape[-1:] != normaliser.mean.shape:
+            raise LobsDICEError(
+                f"the policy takes observations of {len(normaliser.mean)} numbers, "
+                f"not of shape {x.shape}"
+            )
+        x = (x - normaliser.mean) / normaliser.scale
         if normaliser.indicator:
             x = np.concatenate([x, np.zeros_like(x[..., :1])], axis=-1)
         for w, b in zip(self.weights[:-1], self.biases[:-1], strict=True):
@@ -88,19 +95,21 @@ def load_policy(path: str | Path) -> Policy:
     """The policy that `Policy.save` wrote. Nothing is unpickled, and JAX is not needed."""
     try:
         with safe_open(path, framework="numpy") as file:
-            facts = json.loads((file.metadata() or {})["lobsdice_policy"])
+            facts = json.loads((file.metadata() or {})[FACTS])
             arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-        layers = sum(key.startswith("weight_") for key in arrays)
-        return Policy(
-            weights=tuple(arrays[f"weight_{i}"] for i in range(layers)),
-            biases=tuple(arrays[f"bias_{i}"] for i in range(layers)),
-            normaliser=Normaliser(arrays["mean"], arrays["scale"], facts["indicator"]),
+        layers = range(sum(key.startswith("weight_") for key in arrays))
+        policy = Policy(
+            weights=tuple(arrays[f"weight_{i}"] for i in layers),
+            biases=tuple(arrays[f"bias_{i}"] for i in layers),
+            normaliser=Normaliser(arrays["mean"], arrays["scale"], bool(facts["indicator"])),
             action_space=space_from_json(facts["action_space"]),
         )
+        _check(policy)
     except FileNotFoundError as error:
         raise LobsDICEError(f"{path}: there is no such file") from error
-    except (SafetensorError, KeyError, TypeError, ValueError, OSError) as error:
-        raise LobsDICEError(f"{path}: not a policy that lobsdice wrote") from error
+    except (SafetensorError, LobsDICEError, KeyError, TypeError, ValueError, OSError) as error:
+        raise LobsDICEError(f"{path}: not a policy that lobsdice wrote ({error})") from error
+    return policy
 
 
 def to_json(space: ActionSpace) -> dict:
@@ -113,3 +122,17 @@ def to_json(space: ActionSpace) -> dict:
 def space_from_json(facts: dict) -> ActionSpace:
     """The inverse of `to_json`."""
     return Discrete(facts["n"]) if "n" in facts else Box.of(facts["low"], facts["high"])
+
+
+def _check(policy: Policy) -> None:
+    """Raise unless the arrays fit each other: a file may have been edited."""
+    normaliser, space = policy.normaliser, policy.action_space
+    outputs = 2 * space.size if isinstance(space, Box) else space.n
+    inputs = len(normaliser.mean) + normaliser.indicator
+    sizes = [inputs, *(b.shape[0] for b in policy.biases)]
+    wanted = [*pairwise(sizes), *((n,) for n in sizes[1:]), normaliser.mean.shape]
+    arrays = (*policy.weights, *policy.biases, normaliser.scale)
+    if [x.shape for x in arrays] != wanted or sizes[-1] != outputs:
+        raise ValueError("its arrays do not fit each other")
+    if not all(x.dtype == np.float32 and np.isfinite(x).all() for x in arrays):
+        raise ValueError("its arrays hold other things than finite float32 numbers")

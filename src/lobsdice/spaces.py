@@ -13,6 +13,11 @@ SLACK = 1e-5
 #: Actions are float32, so their bounds must fit that type.
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 
+#: Limits on the mean and the log standard deviation of the Gaussian whose tanh is an action in a
+#: box: as the reference code does; the paper is silent. tanh(7) = 1 - 2e-6.
+MEAN_BOUND = 7.0
+LOG_STD_BOUNDS = (-5.0, 2.0)
+
 
 @dataclass(frozen=True)
 class Box:

@@ -4,8 +4,10 @@
 that survives interruption, and a progress bar.
 """
 
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,14 +21,17 @@ from lobsdice.console import progress, say
 from lobsdice.data import Data
 from lobsdice.engine import Member, Options, State, pack, run_chunk, start, suspects
 from lobsdice.errors import LobsDICEError
+from lobsdice.loggers import LiveTable, Logger, Pace, Row
 from lobsdice.policy import Policy, load_policy, to_json
-from lobsdice.runs import Row, RunFolder, describe, fingerprint
+from lobsdice.runs import Checkpoint, RunFolder, describe, fingerprint
 
 #: From policies to what to note about each of them: `return`, and whatever else.
 Evaluate = Callable[[Sequence[Policy]], Sequence[Mapping[str, float]]]
 
-#: Steps between two glances at the progress bar, at most.
+#: Steps between two glances at the progress bar, or so.
 PIECE = 1000
+#: A run is evaluated this often unless told otherwise.
+EVALUATIONS = 50
 
 
 class Progress(NamedTuple):
@@ -47,6 +52,8 @@ class Fleet:
     def __post_init__(self):
         if not self.members:
             raise LobsDICEError("there is nothing to train: the fleet has no runs")
+        for member in self.members:
+            _check_member(member)
         first = self.datas[0]
         for data in self.datas:
             if (data.state_size, data.action_space) != (first.state_size, first.action_space):
@@ -61,10 +68,15 @@ class Fleet:
     def steps(self) -> int:
         return self.members[0].options.steps
 
+    @property
+    def block(self) -> int:
+        """Steps from one penalised step to the next; a compiled program takes whole blocks."""
+        return self.members[0].algorithm.penalty_every
+
     def config(self) -> dict[str, Any]:
         """All that determines the outcome."""
         return {
-            "members": [
+            "runs": [
                 {
                     "algorithm": describe(m.algorithm),
                     "options": describe(m.options),
@@ -102,18 +114,17 @@ class Fleet:
             for i, member in enumerate(self.members)
         ]
 
-    def failures(self, progress: "Progress") -> dict[int, str]:
+    def failures(self, now: "Progress") -> dict[int, str]:
         """For each run that has stopped, when and why."""
-        names = suspects(progress.metrics)
+        failed_at, failed_in = jax.device_get((now.state.failed_at, now.state.failed_in))
+        names = suspects(now.metrics)
         found = {}
-        for i, member in enumerate(self.members):
-            step, bits = int(progress.state.failed_at[i]), int(progress.state.failed_in[i])
-            if step >= 0:
-                what = ", ".join(name for j, name in enumerate(names) if bits >> j & 1)
-                found[i] = (
-                    f"run {i} (seed {member.seed}) stopped at step {step}: not finite any more: "
-                    f"{what}; smaller learning rates or a larger alpha may help"
-                )
+        for i in np.flatnonzero(failed_at >= 0).tolist():
+            what = ", ".join(name for j, name in enumerate(names) if failed_in[i] >> j & 1)
+            found[i] = (
+                f"run {i} (seed {self.members[i].seed}) stopped at step {failed_at[i]}, where "
+                f"numbers ceased to be finite: {what}; try smaller learning rates or a larger alpha"
+            )
         return found
 
 
@@ -133,15 +144,16 @@ def iterate(
     step, state = begin or (0, fleet.begin())
     while step < fleet.steps:
         parts = []
-        for piece in _pieces(min(every, fleet.steps - step)):
+        pieces = split(min(every, fleet.steps - step), fleet.block)
+        for piece in pieces:
             state, metrics = run_chunk(
                 algorithms, options, state, pool, slices, keys, jnp.int32(step), steps=piece
             )
-            jax.block_until_ready(state.failed_at)
+            _wait(state.failed_at)
             parts.append(metrics)
             step += piece
             on_steps(piece)
-        yield Progress(step, state, jax.tree.map(lambda *xs: np.mean(xs, axis=0), *parts))
+        yield Progress(step, state, _means(parts, pieces))
 
 
 @dataclass(frozen=True)
@@ -151,7 +163,7 @@ class Run:
     fleet: Fleet
     rows: list[Row]
     policies: list[Policy]
-    """The last policy of each run."""
+    """The last policy of each run; of one that stopped early, the last before that."""
     best: list[Policy]
     """Of each run, the policy with the best mean return among all evaluations (or the last)."""
     failures: dict[int, str]
@@ -177,17 +189,19 @@ def train(
     evaluate: Evaluate | None = None,
     out: str | Path | None = None,
     resume: bool = False,
+    loggers: Sequence[Logger] = (),
     **options: Any,
 ) -> Run:
     """Train one run for each algorithm, data set and seed, all of them in one program.
 
-    With `evaluate` (such as a task's) the policies are scored every `every` steps (default: 50
-    times in all) while training goes on. With `out` everything is written to that folder, and an
-    interrupted run goes on with `resume`. `options` are those of `Options`.
+    With `evaluate` (such as a task's) the policies are scored every `every` steps (default: about
+    50 times in all) while training goes on. With `out` everything is written to that folder, and
+    an interrupted run goes on with `resume`. `loggers` are called with the rows of each evaluation.
+    `options` are those of `Options`.
     """
-    members, datas = _members(algorithm, data, seeds, Options(steps=steps, **options))
+    fleet = Fleet(*_members(algorithm, data, seeds, Options(steps=steps, **options)))
     return train_fleet(
-        Fleet(members, datas), every=every, evaluate=evaluate, out=out, resume=resume
+        fleet, every=every, evaluate=evaluate, out=out, resume=resume, loggers=loggers
     )
 
 
@@ -198,32 +212,40 @@ def train_fleet(
     evaluate: Evaluate | None = None,
     out: str | Path | None = None,
     resume: bool = False,
-    about: dict[str, Any] | None = None,
+    loggers: Sequence[Logger] = (),
+    about: Mapping[str, Any] | None = None,
 ) -> Run:
     """Like `train`, for any fleet; `about` is kept in the folder's config.json."""
-    every = max(1, every or fleet.steps // 50)
+    every = default_every(fleet) if every is None else every
+    if every < 1:
+        raise LobsDICEError(f"every is {every}; it must be at least 1")
     folder = RunFolder(Path(out)) if out is not None else None
-    recorder = Recorder(fleet, folder)
-    begin = (0, fleet.begin())
     if folder is not None:
-        folder.begin(
-            {"run": fleet.config() | {"every": every}, "about": about or {}}, resume=resume
-        )
-        begin = folder.read_checkpoint(begin[1])
-        recorder.rows.extend(folder.rows(until=begin[0]))
-    with progress("Training", fleet.steps) as advance, ThreadPoolExecutor(1) as thread:
-        advance(begin[0])
+        folder.begin(fleet.config() | {"every": every}, about or {}, resume=resume)
+    recorder = Recorder(fleet, folder, [LiveTable(), *loggers])
+    begin = recorder.begin()
+    with progress("Training", fleet.steps) as advance:
+        pace = Pace(advance, fleet.steps - begin[0])
+        pace.begin(begin[0])
 
         def on_steps(steps: int) -> None:
-            advance(steps)
+            pace(steps)
             recorder.settle(wait=False)
 
         for now in iterate(fleet, every=every, begin=begin, on_steps=on_steps):
             recorder.settle(wait=True)
-            policies = fleet.policies(now.state)
-            recorder.pending = (now, policies, evaluate and thread.submit(evaluate, policies))
+            recorder.take(now, evaluate)
         recorder.settle(wait=True)
-    return recorder.run(begin[1])
+    return recorder.run()
+
+
+class Pending(NamedTuple):
+    """A chunk's outcome whose evaluation may still be under way, while training goes on."""
+
+    now: Progress
+    policies: dict[int, Policy]
+    """Of the runs that have not failed."""
+    scores: "Future[Sequence[Mapping[str, float]]] | None"
 
 
 @dataclass
@@ -232,76 +254,102 @@ class Recorder:
 
     fleet: Fleet
     folder: RunFolder | None
+    loggers: Sequence[Logger]
     rows: list[Row] = field(default_factory=list)
     failures: dict[int, str] = field(default_factory=dict)
-    policies: list[Policy] = field(default_factory=list)
-    best: dict[int, Policy] = field(default_factory=dict)
-    pending: tuple[Progress, list[Policy], Future | None] | None = None
-    """A chunk's outcome whose evaluation may still be under way, while training goes on."""
+    policies: dict[tuple[str, int], Policy] = field(default_factory=dict)
+    """The `last` and the `best` policy of each run, as far as this process has seen them."""
+    pending: Pending | None = None
 
-    def settle(self, *, wait: bool) -> None:
-        """Record what is pending if its evaluation is done, or as soon as it is."""
-        if self.pending is None:
-            return
-        evaluation = self.pending[2]
-        if wait or evaluation is None or evaluation.done():
-            self.record(*self.pending)
-            self.pending = None
+    def begin(self) -> tuple[int, State]:
+        """Where to start from: the folder's checkpoint, if there is one."""
+        found = self.folder and self.folder.read_checkpoint(jax.eval_shape(self.fleet.begin))
+        if not self.folder or not found:
+            return 0, self.fleet.begin()
+        self.rows.extend(self.folder.rows(until=found.step))
+        self.failures.update(found.failures)
+        return found.step, found.state
 
-    def record(self, now: Progress, policies: list[Policy], scores: Future | None) -> None:
-        """Take in one chunk's outcome; the checkpoint is written last."""
-        results = scores.result() if scores is not None else [{}] * len(policies)
-        self._note_failures(now)
-        for i, (member, result) in enumerate(zip(self.fleet.members, results, strict=True)):
-            if i in self.failures:
-                continue
-            losses = {name: float(values[i]) for name, values in sorted(now.metrics.items())}
-            if result and result["return"] >= self._best_return(i):
-                self.best[i] = policies[i]
-                self._save("best", i, policies[i])
-            self.rows.append({"step": now.step, "run": i, "seed": member.seed} | result | losses)
-            self._save("last", i, policies[i])
-        self.policies = policies
-        say(_summary(now.step, self.rows))
-        if self.folder is not None:
-            self.folder.write_rows(self.rows)
-            self.folder.write_checkpoint(now.step, jax.device_get(now.state))
-        if len(self.failures) == len(policies):
-            raise LobsDICEError(self.failures[0])
-
-    def run(self, state: State) -> Run:
-        """The finished run; `state` serves where there was nothing left to do."""
-        policies = self.policies or self.fleet.policies(state)
-        best = [self._loaded_best(i) or policy for i, policy in enumerate(policies)]
-        return Run(self.fleet, self.rows, policies, best, self.failures)
-
-    def _note_failures(self, now: Progress) -> None:
+    def take(self, now: Progress, evaluate: Evaluate | None) -> None:
+        """Begin to take in a chunk's outcome; `settle` ends it."""
         for i, message in self.fleet.failures(now).items():
             if i not in self.failures:
                 self.failures[i] = message
                 say(f"warning: {message}")
+        every = enumerate(self.fleet.policies(now.state))
+        policies = {i: policy for i, policy in every if i not in self.failures}
+        if not policies:  # the last checkpoint stays: it is the last good one
+            raise LobsDICEError(self.failures[0])
+        scores = evaluate and _in_background(evaluate, list(policies.values()))
+        self.pending = Pending(now._replace(state=jax.device_get(now.state)), policies, scores)
+
+    def settle(self, *, wait: bool) -> None:
+        """Record what is pending if its evaluation is done, or as soon as it is."""
+        pending = self.pending
+        if pending and (wait or pending.scores is None or pending.scores.done()):
+            self._record(*pending)
+            self.pending = None
+
+    def _record(self, now: Progress, policies: dict[int, Policy], scores: Future | None) -> None:
+        """The checkpoint is written last: a process may be killed anywhere in here."""
+        results = scores.result() if scores else [{}] * len(policies)
+        rows = []
+        for (i, policy), result in zip(policies.items(), results, strict=True):
+            if result and result["return"] >= self._best_return(i):
+                self._keep("best", i, policy)
+            self._keep("last", i, policy)
+            losses = {name: float(values[i]) for name, values in sorted(now.metrics.items())}
+            rows.append({"step": now.step, "run": i, "seed": self.fleet.members[i].seed})
+            rows[-1] |= {**result, **losses}
+        self.rows.extend(rows)
+        for log in self.loggers:
+            log(rows)
+        if self.folder:
+            self.folder.write_rows(self.rows)
+            self.folder.write_checkpoint(Checkpoint(now.step, now.state, self.failures))
+
+    def run(self) -> Run:
+        """The finished run."""
+        runs = range(len(self.fleet.members))
+        last = {i: policy for i in runs if (policy := self._kept("last", i))}
+        if len(last) < len(runs):  # some failed before their first evaluation
+            last = dict(enumerate(self.fleet.policies(self.fleet.begin()))) | last
+        best = [self._kept("best", i) or last[i] for i in runs]
+        return Run(self.fleet, self.rows, [last[i] for i in runs], best, self.failures)
 
     def _best_return(self, run: int) -> float:
         returns = [row["return"] for row in self.rows if row["run"] == run and "return" in row]
         return max(returns, default=-np.inf)
 
-    def _loaded_best(self, run: int) -> Policy | None:
-        if run not in self.best and self.folder is not None:
-            path = self.folder.policy_path("best", run)
-            return load_policy(path) if path.exists() else None
-        return self.best.get(run)
-
-    def _save(self, which: str, run: int, policy: Policy) -> None:
-        if self.folder is not None:
+    def _keep(self, which: str, run: int, policy: Policy) -> None:
+        self.policies[which, run] = policy
+        if self.folder:
             policy.save(self.folder.policy_path(which, run))
 
+    def _kept(self, which: str, run: int) -> Policy | None:
+        """The policy as this process has seen it, or else as an earlier one has left it."""
+        if self.folder and (which, run) not in self.policies:
+            path = self.folder.policy_path(which, run)
+            return load_policy(path) if path.exists() else None
+        return self.policies.get((which, run))
 
-def _summary(step: int, rows: list[Row]) -> str:
-    """One line on the rows of this step: the mean of every column over the runs."""
-    these = [row for row in rows if row["step"] == step]
-    names = [name for name in (these[0] if these else {}) if name not in ("step", "run", "seed")]
-    means = {name: np.mean([row[name] for row in these]) for name in names}
-    return f"step {step}: " + ", ".join(f"{name} {value:.4g}" for name, value in means.items())
+
+def default_every(fleet: Fleet) -> int:
+    """About a fiftieth of all steps: whole blocks and, if possible, an equal share of all."""
+    blocks = fleet.steps // fleet.block
+    least = max(1, blocks // EVALUATIONS)
+    # Chunks of another length, such as a shorter one at the end, are another program to compile.
+    size = next((n for n in range(least, 2 * least + 1) if blocks % n == 0), least)
+    return size * fleet.block
+
+
+def split(steps: int, block: int) -> list[int]:
+    """Pieces of `PIECE` steps or so, all equal if possible: one compiled program serves them."""
+    most = max(PIECE // block, 1) * block
+    sizes = range(most, PIECE // 10, -block)
+    size = next((n for n in sizes if steps % n == 0), min(most, steps))
+    rest = [steps % size] if steps % size else []
+    return [size] * (steps // size) + rest
 
 
 def _members(algorithm, data, seeds, options) -> tuple[tuple[Member, ...], tuple[Data, ...]]:
@@ -322,9 +370,35 @@ def _stack(trees: Sequence[Any]) -> Any:
     return jax.tree.map(lambda *xs: jnp.stack([jnp.asarray(x, jnp.float32) for x in xs]), *trees)
 
 
-def _pieces(steps: int) -> list[int]:
-    """Equal parts of at most `PIECE` steps, so that one compiled program serves them all."""
-    size = next(
-        (d for d in range(min(PIECE, steps), 0, -1) if steps % d == 0 and d * 10 >= PIECE), steps
-    )
-    return [size] * (steps // size)
+def _check_member(member: Member) -> None:
+    options = member.options
+    for name, value in {"steps": options.steps, "batch_size": options.batch_size}.items():
+        if value < 1:
+            raise LobsDICEError(f"{name} is {value}; it must be at least 1")
+    if not 0 <= member.seed < 2**32:
+        raise LobsDICEError(f"a seed is {member.seed}; it must be at least 0 and below 2^32")
+
+
+def _means(parts: list[Metrics], weights: list[int]) -> Metrics:
+    return jax.tree.map(lambda *xs: np.average(xs, axis=0, weights=weights), *parts)
+
+
+def _wait(array: Any) -> None:
+    """Until it is computed; unlike JAX's own waiting, this hears Ctrl-C."""
+    start = time.perf_counter()
+    while not array.is_ready():
+        time.sleep(min(0.05, (time.perf_counter() - start) / 100))
+
+
+def _in_background(job: Callable[[Any], Any], argument: Any) -> Future:
+    """The job's outcome, from a thread that does not keep an interrupted program from ending."""
+    future = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(job(argument))
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future

@@ -1,6 +1,9 @@
 """`lobsdice train`, `resume` and `evaluate`."""
 
+import secrets
 import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, make_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,9 +21,10 @@ from lobsdice.engine import Member, Options
 from lobsdice.errors import LobsDICEError
 from lobsdice.evaluate import evaluate
 from lobsdice.formats import DEFAULTS, ReadOptions
+from lobsdice.loggers import Logger, TensorBoard, WandB
 from lobsdice.policy import Policy, load_policy
 from lobsdice.runs import RunFolder
-from lobsdice.tasks import SOURCES, TASKS, Task, load
+from lobsdice.tasks import SOURCES, TASKS, Task, load, make
 from lobsdice.train import Evaluate as Evaluation
 from lobsdice.train import Fleet, Run, train_fleet
 
@@ -74,32 +78,55 @@ class Settings:
     seeds: int = 1
     """Runs with the seeds 0, 1, ..., all in one program."""
     every: int | None = None
-    """Steps between evaluations and checkpoints (default: a fiftieth of all)."""
+    """Steps between evaluations and checkpoints (default: about a fiftieth of all)."""
     episodes: int = 10
     """Episodes of an evaluation."""
+    tensorboard: bool = False
+    """Write event files for TensorBoard, too, to the folder `tensorboard` in the run's folder."""
+    wandb: str | None = None
+    """Log to this project of Weights & Biases, too."""
+    json: bool = False
+    """Print the outcome as JSON."""
     options: OmitArgPrefixes[Options] = field(default_factory=Options)
     preparation: OmitArgPrefixes[Preparation] = field(default_factory=Preparation)
     read: Reading = DEFAULTS
 
     def run(self) -> None:
-        self.execute(resume=False)
+        RunFolder(self.out).refuse_existing()  # at once, and not after the data was read
+        about = {"command": ["lobsdice", *sys.argv[1:]], "settings": to_plain(self)}
+        self.execute(about | {"identity": secrets.token_hex(4)}, resume=False)
 
-    def execute(self, *, resume: bool) -> Run:
-        """Train; what is found in the folder is continued or, unless `resume`, refused."""
+    def execute(self, about: Mapping[str, Any], *, resume: bool) -> None:
+        """Train, or go on training; `about` is what the run's folder says of it."""
+        loggers = self.loggers(about)
         data, evaluation = self.data()
         algorithm = vars(self)["algorithm"]  # the one field that differs between the commands
         members = tuple(Member(algorithm, seed, 0, self.options) for seed in range(self.seeds))
-        about = {"command": ["lobsdice", *sys.argv[1:]], "settings": to_plain(self)}
-        run = train_fleet(
-            Fleet(members, (data,)),
-            every=self.every,
-            evaluate=evaluation,
-            out=self.out,
-            resume=resume,
-            about=about,
-        )
-        print_outcome(self.out, run)
-        return run
+        with hint_on_interrupt(self.out):
+            run = train_fleet(
+                Fleet(members, (data,)),
+                every=self.every,
+                evaluate=evaluation,
+                out=self.out,
+                resume=resume,
+                loggers=loggers,
+                about=about,
+            )
+        report = outcome(self.out, run)
+        output.print_json(report) if self.json else print_outcome(report)
+
+    def loggers(self, about: Mapping[str, Any]) -> list[Logger]:
+        """Those that were asked for."""
+        found: list[Logger] = []
+        if self.tensorboard:
+            found.append(TensorBoard(self.out / "tensorboard"))
+        if self.wandb is not None:
+            identity, config = about["identity"], about["settings"]
+            name, folder = self.out.resolve().name, self.out
+            found.append(
+                WandB(self.wandb, name=name, identity=identity, folder=folder, config=config)
+            )
+        return found
 
     def data(self) -> tuple[Data, Evaluation | None]:
         """What to learn from, and how to evaluate if that can be done."""
@@ -115,6 +142,7 @@ class Settings:
         data = self.preparation(expert, read_together(self.offline, self.read))
         if self.env is None:
             return data, None
+        make(self.env)  # a wrong name is an error now, and not at the first evaluation
         return data, lambda policies: summaries(self.env or "", policies, episodes=self.episodes)
 
     def load_task(self, name: str) -> Task:
@@ -160,13 +188,15 @@ class Resume:
 
     folder: Positional[Path]
     """The folder that `lobsdice train` was writing to."""
+    json: bool = False
+    """Print the outcome as JSON."""
 
     def run(self) -> None:
         about = RunFolder(self.folder).config()["about"]
         if "settings" not in about:
             raise LobsDICEError(f"{self.folder} was not made by `lobsdice train`")
-        settings = from_plain(about["settings"] | {"out": str(self.folder)})
-        settings.execute(resume=True)
+        asked = {"out": str(self.folder), "json": self.json or about["settings"]["json"]}
+        from_plain(about["settings"] | asked).execute(about, resume=True)
 
 
 @dataclass(frozen=True)
@@ -197,17 +227,22 @@ class Evaluate:
         policies = self.policies()
         env = self.env or self.task()
         with console.waiting("Evaluating"):
-            reports = summaries(
-                env, policies, episodes=self.episodes, seed=self.seed, stochastic=self.stochastic
+            found = summaries(
+                env,
+                list(policies.values()),
+                episodes=self.episodes,
+                seed=self.seed,
+                stochastic=self.stochastic,
             )
+        reports = [{"run": run} | report for run, report in zip(policies, found, strict=True)]
         if self.json:
             return output.print_json(reports)
-        for i, report in enumerate(reports):
-            output.print_facts(f"{self.path}, run {i}, {self.which} policy, in {env}", report)
+        for report in reports:
+            output.print_facts(f"{self.path}, {self.which} policy, in {env}", report)
 
-    def policies(self) -> list[Policy]:
+    def policies(self) -> dict[int, Policy]:
         if self.path.is_file():
-            return [load_policy(self.path)]
+            return {0: load_policy(self.path)}
         return RunFolder(self.path).policies(self.which)
 
     def task(self) -> str:
@@ -219,7 +254,7 @@ class Evaluate:
         return name
 
 
-def summaries(env: str, policies, **options: Any) -> list[dict[str, Any]]:
+def summaries(env: str, policies: Sequence[Policy], **options: Any) -> list[dict[str, Any]]:
     """Mean and spread of each policy's returns, and its normalised score in a built-in task."""
     returns = evaluate(policies, env, **options)
     reports = []
@@ -237,23 +272,53 @@ def task_of(env: str):
     return next((spec for spec in TASKS.values() if env in (spec.name, spec.environment)), None)
 
 
-def print_outcome(out: Path, run: Run) -> None:
+@contextmanager
+def hint_on_interrupt(out: Path) -> Iterator[None]:
+    """On Ctrl-C, say how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        console.say(f"to go on from the last checkpoint: lobsdice resume {out}")
+        raise
+
+
+def outcome(out: Path, run: Run) -> dict[str, Any]:
     """What a run ended with, and where its policies lie."""
     last = run.rows[-1]["step"] if run.rows else 0
-    rows = [row for row in run.rows if row["step"] == last and "return" in row]
+    rows = [row for row in run.rows if row["step"] == last]
+    return {
+        "steps": last,
+        "policies": str(out / "policies"),
+        "runs": rows,
+        "failures": list(run.failures.values()),
+    }
+
+
+def print_outcome(report: Mapping[str, Any]) -> None:
+    """The same in a few lines."""
     for name in ("return", "score"):
-        values = [row[name] for row in rows if name in row]
+        values = [row[name] for row in report["runs"] if name in row]
         if values:
             spread = f" ± {np.std(values):.1f} over {len(values)} seeds" if len(values) > 1 else ""
-            print(f"{name} after {last} steps: {np.mean(values):.1f}{spread}")
-    print(f"policies: {out / 'policies'}")
+            print(f"{name} after {report['steps']} steps: {np.mean(values):.1f}{spread}")
+    for failure in report["failures"]:
+        print(f"stopped early: {failure}")
+    print(f"policies: {report['policies']}")
 
 
 def to_plain(settings: Settings) -> dict[str, Any]:
     """Settings as JSON can hold them."""
-    plain = asdict(settings)
     name = next(name for name, command in COMMANDS.items() if isinstance(settings, command))
-    return plain | {"out": str(settings.out), "name": name}
+    # A run may be resumed from another working folder. What is no file may be a data set's name.
+    files = {
+        "expert": settings.expert and _absolute(settings.expert),
+        "offline": [_absolute(path) for path in settings.offline],
+    }
+    return asdict(settings) | files | {"out": str(settings.out), "name": name}
+
+
+def _absolute(path: str) -> str:
+    return str(Path(path).resolve()) if Path(path).exists() else path
 
 
 def from_plain(plain: dict[str, Any]) -> Settings:
