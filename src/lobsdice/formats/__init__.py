@@ -1,22 +1,19 @@
 """Reading and writing episodes; docs/formats.md describes each format."""
 
+import importlib
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
+from types import ModuleType
 
 from lobsdice.episodes import Episodes
 from lobsdice.errors import LobsDICEError
-from lobsdice.formats.csv import read_csv, write_csv
 from lobsdice.formats.description import describe
-from lobsdice.formats.hdf5 import read_hdf5, write_hdf5
-from lobsdice.formats.minari import cached, is_id, read_minari, write_minari
 from lobsdice.formats.notices import notices
-from lobsdice.formats.npz import read_npz, write_npz
 from lobsdice.formats.options import DEFAULTS, DataWarning, ReadOptions
-from lobsdice.formats.parquet import read_parquet, write_parquet
 
 __all__ = [
     "DEFAULTS",
@@ -29,30 +26,37 @@ __all__ = [
     "write",
 ]
 
-Reader = Callable[[Path, ReadOptions], tuple[Episodes, list[str]]]
-Writer = Callable[[Path, Episodes], None]
-
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of file: how to know it, how to read it, how to write it."""
+    """A kind of file: how to know it, and the module here that reads and writes it."""
 
     name: str
     suffixes: tuple[str, ...]
     magic: bytes | None
     """The bytes that such a file begins with, where there are any."""
-    read: Reader
-    write: Writer
+    module: str
+    """Imported when it is needed: Arrow alone takes longer to import than most files to read."""
+
+    def read(self, path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
+        """The episodes in a file, and what is worth a look."""
+        return getattr(self._import(), f"read_{self.module}")(path, options)
+
+    def write(self, path: Path, episodes: Episodes) -> None:
+        getattr(self._import(), f"write_{self.module}")(path, episodes)
+
+    def _import(self) -> ModuleType:
+        return importlib.import_module(f"lobsdice.formats.{self.module}")
 
 
 #: Files are recognised by their first bytes, then by their suffix, in this order.
 FILES = (
-    Format("NumPy archive", (".npz",), b"PK", read_npz, write_npz),
-    Format("HDF5 file", (".hdf5", ".h5", ".hdf"), b"\x89HDF\r\n\x1a\n", read_hdf5, write_hdf5),
-    Format("Parquet file", (".parquet", ".pq"), b"PAR1", read_parquet, write_parquet),
-    Format("CSV file", (".csv", ".tsv"), None, read_csv, write_csv),
+    Format("NumPy archive", (".npz",), b"PK", "npz"),
+    Format("HDF5 file", (".hdf5", ".h5", ".hdf"), b"\x89HDF\r\n\x1a\n", "hdf5"),
+    Format("Parquet file", (".parquet", ".pq"), b"PAR1", "parquet"),
+    Format("CSV file", (".csv", ".tsv"), None, "csv"),
 )
-MINARI = Format("Minari dataset", ("",), None, read_minari, write_minari)
+MINARI = Format("Minari dataset", ("",), None, "minari")
 FORMATS = (*FILES, MINARI)
 
 
@@ -107,6 +111,8 @@ def _recognise(path_or_id: str | PathLike[str]) -> tuple[Format, Path]:
 
 
 def _in_cache(name: str) -> Path:
+    from lobsdice.formats.minari import cached, is_id
+
     if not is_id(name):
         raise LobsDICEError("there is no such file or folder")
     if (folder := cached(name)) is None:
