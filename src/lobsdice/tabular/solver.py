@@ -22,9 +22,9 @@ from lobsdice.tabular.newton import Problem, State
 from lobsdice.tabular.solution import Floats, Solution
 from lobsdice.tabular.support import Fault, Graph, Inputs, Offline
 
-#: A batch is cut into chunks of the largest size; what is left of a chunk goes to a smaller one.
-#: Each size is compiled once. A small chunk stays in the cache of one core.
-SIZES = (64, 16, 1)
+#: A batch is cut into chunks, and what is unfinished of a chunk goes on in a smaller one. Each size
+#: is compiled once. A small chunk stays in the cache of one core.
+CHUNK, REST = 64, 16
 #: Steps before the unfinished problems of a chunk are gathered into a smaller one.
 ROUND = 7
 MAX_STEPS = 100
@@ -92,12 +92,12 @@ def double_precision():
 
 def _solve_chunks(method: Method, inputs: Inputs, gamma: float, alpha, mix: float) -> Solution:
     def run(first: int) -> Solution:
-        rows = slice(first, first + SIZES[0])
+        rows = slice(first, first + CHUNK)
         chunk = Inputs(*(part[rows] for part in inputs))
         with double_precision():
             return _solve_chunk(method, chunk, gamma, alpha[rows], mix)
 
-    first, *others = range(0, len(alpha), SIZES[0])
+    first, *others = range(0, len(alpha), CHUNK)
     parts = [run(first)]  # compiles, which two threads would do twice
     if others:
         with ThreadPoolExecutor(cpu_count()) as threads:
@@ -202,14 +202,15 @@ def _pad(tree, size: int):
 
 
 def _fit(count: int) -> int:
-    return min(size for size in SIZES if size >= count)
+    return REST if count <= REST else CHUNK
 
 
 def _solve_chunk(method: Method, inputs: Inputs, gamma: float, alpha, mix: float) -> Solution:
     count = len(alpha)
     graph = Full(inputs.initial.shape[1])
     prepared = prepare(method, graph, inputs, gamma, alpha, mix)
-    problem, x = _pad((prepared.problem, prepared.x), _fit(count))
+    # A problem of its own is not padded.
+    problem, x = _pad((prepared.problem, prepared.x), 1 if count == 1 else _fit(count))
     state = _refine(problem, _iterate(problem, _start(problem, x), ROUND))
     certified = _certify(problem, state)
     mass, steps = np.asarray(state.x.mass), np.asarray(state.steps)
@@ -224,7 +225,7 @@ def _refine(problem: Problem, state: State) -> State:
     if not todo.size:
         return state
     take = partial(jax.tree.map, lambda x: np.asarray(x)[todo])
-    rest, at = _pad((take(problem), take(state)), _fit(todo.size))
+    rest, at = _pad((take(problem), take(state)), min(_fit(todo.size), len(steps)))
     after = _refine(rest, _iterate(rest, at, ROUND))
 
     def put(whole, part):
