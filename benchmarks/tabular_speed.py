@@ -67,7 +67,8 @@ def conic(transition, initial, d_expert, d_offline, alpha):
     constraints: Any = [(out - GAMMA * sp.csr_matrix(table.T)) @ d == (1 - GAMMA) * initial]
     problem = cp.Problem(cp.Minimize(pairs + alpha * cp.sum(cp.rel_entr(d, q))), constraints)
     value: Any = problem.solve(cp.CLARABEL)
-    return float(value), problem.solver_stats.solve_time
+    stats: Any = problem.solver_stats
+    return float(value), stats.solve_time
 
 
 def compare(alpha, count=18):

@@ -38,6 +38,15 @@ def test_the_multipliers_of_pairs_are_sparse_too():
     np.testing.assert_allclose(sparse.mu.toarray(), dense.mu, atol=1e-5)
 
 
+def test_inverse_dynamics_cloning_is_the_same_for_sparse_mdps():
+    world = make_world(seed=1, density=0.3)
+    mdp, d_expert = as_sparse(world)
+    dense = tabular.bco(world.mdp, world.d_expert, world.d_offline)
+    sparse = tabular.bco(mdp, d_expert, world.d_offline)
+    np.testing.assert_allclose(sparse.policy, dense.policy, atol=1e-12)
+    np.testing.assert_allclose(sparse.occupancy, dense.occupancy, atol=1e-12)
+
+
 def grid(side, samples, gamma=0.95, seed=0):
     """An estimated grid world with slippery moves, and pairs of an expert bound for the centre."""
     rng = np.random.default_rng(seed)

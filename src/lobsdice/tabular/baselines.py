@@ -11,6 +11,7 @@ The first two bound KL(d(s,s') ‖ d^E(s,s')) and KL(d(s) ‖ d^E(s)) from above
 
 import numpy as np
 
+from lobsdice.tabular.graph import localise, localise_pairs
 from lobsdice.tabular.lobsdice import MIX, blend, safe_log
 from lobsdice.tabular.mdp import MDP, occupancy
 from lobsdice.tabular.solution import Clone, Floats, Solution
@@ -116,9 +117,13 @@ def bco(mdp: MDP, d_expert, d_offline) -> Clone:
     Where the expert was not seen, or nothing of what it did is in the offline data, the policy is
     the behaviour policy.
     """
-    d_expert, d_offline = np.asarray(d_expert, float), np.asarray(d_offline, float)
-    q_pairs = push(d_offline, mdp.transition)
-    inferred = infer_actions(d_expert, d_offline, mdp.transition, q_pairs)
+    transition, d_offline = mdp.transition, np.asarray(d_offline, float)
+    if mdp.sparse:
+        graph, transition = localise(transition)
+        d_expert = localise_pairs(graph, d_expert)
+    d_expert = np.asarray(d_expert, float)
+    q_pairs = push(d_offline, transition)
+    inferred = infer_actions(d_expert, d_offline, transition, q_pairs)
     policy = conditional(inferred, _behaviour(d_offline))
     unsupported = np.where(q_pairs > 0, 0.0, d_expert).sum((-1, -2))
     return Clone(policy, occupancy(mdp, policy), unsupported)

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lobsdice import duals
+from lobsdice.errors import LobsDICEError
 from lobsdice.tabular.baselines import demodice, infer_actions
 from lobsdice.tabular.lobsdice import MIX
 from lobsdice.tabular.mdp import MDP
@@ -29,6 +30,11 @@ class Descent(NamedTuple):
     nu: Float[np.ndarray, " S"]
     mu: Float[np.ndarray, "S S"]
     objective: Float[np.ndarray, " steps"]
+
+
+def _check_dense(mdp: MDP) -> None:
+    if mdp.sparse:
+        raise LobsDICEError("the reference algorithms take dense transitions, not sparse ones")
 
 
 def tabular_objective(mu, nu, *, mdp: MDP, r, d_offline, alpha: float) -> tuple[Array, Array]:
@@ -61,6 +67,7 @@ def gradient_descent(
     steps: int = 10_000,
 ) -> Descent:
     """Algorithm 1: gradient descent on (μ, ν), then π(a|s) ∝ d^I(s,a) w(s,a)."""
+    _check_dense(mdp)
     with double_precision():
         d_offline = jnp.asarray(d_offline)
         pairs = jnp.einsum("sa,sat->st", d_offline, mdp.transition)
@@ -93,6 +100,7 @@ def single_sample(
     near the offline pairs: DemoDICE there. `occupancy` is Σ_s' d(s,s') p^I(a|s,s'), the weighted
     data, which is no stationary distribution of the MDP; the certificate is the relaxed one.
     """
+    _check_dense(mdp)
     d_offline = np.asarray(d_offline, dtype=float)
     choose = np.broadcast_to(np.eye(mdp.states), (*mdp.transition.shape[:-2], *[mdp.states] * 2))
     pairs = push(d_offline, mdp.transition)

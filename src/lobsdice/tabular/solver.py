@@ -119,8 +119,7 @@ def _solve_sparse(method: Method, mdp: MDP, d_expert, d_offline, alpha, mix, act
     with double_precision():
         problem = Problem(*(jnp.asarray(part[0]) for part in prepared.problem))
         state = sparse.iterate(problem, jnp.asarray(prepared.x[0]), graph)
-        topology = sparse.topology(jnp.asarray(graph.successors))
-        nu, mu, dual = jax.jit(partial(certificate, topology=topology))(problem, state)
+        nu, mu, dual = _certify_sparse(problem, state, jnp.asarray(graph.successors))
         parts = (np.asarray(part)[None] for part in (state.x.mass, state.steps, nu, mu, -dual))
     solution = finish(graph, prepared, mdp.gamma, *parts)
     solution = Solution(*(field[0] for field in solution))
@@ -368,3 +367,8 @@ def certificate(problem: Problem, state: State, topology: newton.Topology = newt
 
 
 _certify = jax.jit(jax.vmap(certificate))
+
+
+@jax.jit
+def _certify_sparse(problem: Problem, state: State, successors):
+    return certificate(problem, state, sparse.topology(successors))
