@@ -4,7 +4,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lobsdice.errors import LobsDICEError
@@ -17,21 +17,33 @@ def atomic(path: str | Path) -> Iterator[Path]:
     If the block raises, or the disk is full, `path` is left as it was.
     """
     path = Path(path)
-    # The suffix stays last: some writers (np.savez) choose the format by it or append it.
-    temporary = path.with_name(f".{path.stem}.{secrets.token_hex(4)}{path.suffix}")
+    temporary, old = _beside(path), _beside(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
         if temporary.is_dir() and path.is_dir():
-            shutil.rmtree(path)
+            os.replace(path, old)  # a folder cannot replace one that is not empty
         os.replace(temporary, path)
     except OSError as error:
         raise LobsDICEError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
-        if temporary.is_dir():
-            shutil.rmtree(temporary, ignore_errors=True)
-        else:
-            temporary.unlink(missing_ok=True)
+        if old.exists() and not path.exists():
+            os.replace(old, path)
+        for leftover in (temporary, old):
+            _remove(leftover)
+
+
+def _beside(path: Path) -> Path:
+    """A new name in the same folder; some writers (np.savez) go by the suffix, so that it stays."""
+    return path.with_name(f".{path.stem}.{secrets.token_hex(4)}{path.suffix}")
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):  # not there, or under a parent that is no folder
+            path.unlink()
 
 
 def cache_folder() -> Path:
