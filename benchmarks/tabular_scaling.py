@@ -1,8 +1,8 @@
 """Time and memory of sparse tabular LobsDICE on stochastic grid worlds of 1,000 to 100,000 states.
 
-Each grid has ten observed transitions a state. Run `python benchmarks/tabular_scaling.py`; it prints
-a table and writes `results/tabular_scaling/` (scaling.csv, summary.json, scaling.png). Every size
-runs in a process of its own, so that its peak memory is its own.
+Each grid has ten observed transitions a state. Run `python benchmarks/tabular_scaling.py`: it
+prints a table and writes `results/tabular_scaling/` (scaling.csv, summary.json, scaling.png).
+Every size runs in a process of its own, so that its peak memory is its own.
 """
 
 import csv

@@ -167,7 +167,8 @@ def change(world, **changes):
     ("changes", "sentence"),
     [
         ({"alpha": 0.0}, "alpha must be a positive number"),
-        ({"alpha": -1.0}, "alpha must be a positive number"),
+        ({"alpha": -1.0}, "alpha must be a positive number, but is -1"),
+        ({"alpha": np.inf}, "alpha must be a positive number, but is inf"),
         ({"alpha": float("nan")}, "alpha must be a positive number"),
         ({"mix": 1.5}, "mix must be at least 0 and below 1"),
         ({"d_offline": np.ones((6, 3))}, "d_offline must sum to one, but sums to 18"),

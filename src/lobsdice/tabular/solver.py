@@ -149,10 +149,11 @@ def _stack(inputs: Inputs, alpha: Floats) -> tuple[Inputs, Floats, bool]:
 
 
 def _check_settings(alpha: Floats, mix: float, least_alpha: float | None) -> None:
-    fine = alpha > 0 if least_alpha is None else alpha >= least_alpha
-    if not np.all(fine & np.isfinite(alpha)):
+    enough = alpha > 0 if least_alpha is None else alpha >= least_alpha
+    wrong = ~(enough & np.isfinite(alpha))
+    if np.any(wrong):
         wanted = "a positive number" if least_alpha is None else f"a number from {least_alpha:g} up"
-        raise LobsDICEError(f"alpha must be {wanted}, but is {alpha[~fine][:1]}")
+        raise LobsDICEError(f"alpha must be {wanted}, but is {alpha[wrong][0]:g}")
     if not 0 <= mix < 1:
         raise LobsDICEError(f"mix must be at least 0 and below 1, but is {mix}")
 
