@@ -59,12 +59,12 @@ def fitting(row: Row, width: int) -> dict[str, int]:
     return {n: max(len(n), 9) for n, end in zip(names, ends, strict=True) if end <= width}
 
 
-def measured(row: Row) -> dict[str, float]:
+def measured(row: Row) -> dict[str, float | int]:
     """What a row says besides which row it is."""
     return {name: value for name, value in row.items() if name not in NAMES}
 
 
-def _text(value: float | None) -> str:
+def _text(value: float | int | None) -> str:
     if value is None:
         return "-"
     return f"{value:,}" if isinstance(value, int) else f"{value:.5g}"

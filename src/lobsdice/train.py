@@ -9,12 +9,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float32, Float64
 
 from lobsdice.algorithms.base import Algorithm, Metrics
 from lobsdice.console import progress, say
@@ -24,6 +26,7 @@ from lobsdice.errors import LobsDICEError
 from lobsdice.loggers import LiveTable, Logger, Pace, Row
 from lobsdice.policy import Policy, load_policy, to_json
 from lobsdice.runs import Checkpoint, RunFolder, describe, fingerprint
+from lobsdice.spaces import ActionSpace
 
 #: From policies to what to note about each of them: `return`, and whatever else.
 Evaluate = Callable[[Sequence[Policy]], Sequence[Mapping[str, float]]]
@@ -34,12 +37,15 @@ PIECE = 1000
 EVALUATIONS = 50
 
 
+Means = dict[str, Float64[np.ndarray, " runs"] | Float32[np.ndarray, " runs"]]
+
+
 class Progress(NamedTuple):
     """Where a fleet stands after a chunk of steps; arrays have one entry a run."""
 
     step: int
     state: State
-    metrics: Metrics
+    metrics: Means
 
 
 @dataclass(frozen=True)
@@ -97,17 +103,16 @@ class Fleet:
 
     def begin(self) -> State:
         """The state of all runs before the first step."""
-        data = self.datas[0]
-        initial = jax.vmap(lambda a, key: start(a, key, data.state_size, data.action_space))
-        return jax.jit(initial)(_stack([m.algorithm for m in self.members]), self.keys())
+        algorithms, data = _stack([m.algorithm for m in self.members]), self.datas[0]
+        return _begin(algorithms, self.keys(), data.state_size, data.action_space)
 
     def policies(self, state: State) -> list[Policy]:
         """The averaged policy of each run."""
         nets = jax.device_get(state.average)
         return [
             Policy(
-                weights=tuple(w[i] for w in nets.net.weights),
-                biases=tuple(b[i] for b in nets.net.biases),
+                weights=tuple(np.asarray(w[i], np.float32) for w in nets.net.weights),
+                biases=tuple(np.asarray(b[i], np.float32) for b in nets.net.biases),
                 normaliser=self.datas[member.data].normaliser,
                 action_space=self.datas[member.data].action_space,
             )
@@ -319,7 +324,7 @@ class Recorder:
 
     def _best_return(self, run: int) -> float:
         returns = [row["return"] for row in self.rows if row["run"] == run and "return" in row]
-        return max(returns, default=-np.inf)
+        return float(max(returns, default=-np.inf))
 
     def _keep(self, which: str, run: int, policy: Policy) -> None:
         self.policies[which, run] = policy
@@ -337,7 +342,7 @@ class Recorder:
 def default_every(fleet: Fleet) -> int:
     """About a fiftieth of all steps: whole blocks and, if possible, an equal share of all."""
     blocks = fleet.steps // fleet.block
-    least = max(1, blocks // EVALUATIONS)
+    least = max(1, -(-blocks // EVALUATIONS))
     # Chunks of another length, such as a shorter one at the end, are another program to compile.
     size = next((n for n in range(least, 2 * least + 1) if blocks % n == 0), least)
     return size * fleet.block
@@ -365,6 +370,11 @@ def _members(algorithm, data, seeds, options) -> tuple[tuple[Member, ...], tuple
     return members, datas
 
 
+@partial(jax.jit, static_argnames=("state_size", "space"))
+def _begin(algorithms: Algorithm, keys: jax.Array, state_size: int, space: ActionSpace) -> State:
+    return jax.vmap(lambda a, key: start(a, key, state_size, space))(algorithms, keys)
+
+
 def _stack(trees: Sequence[Any]) -> Any:
     """Trees of numbers as one tree of arrays with a leading axis."""
     return jax.tree.map(lambda *xs: jnp.stack([jnp.asarray(x, jnp.float32) for x in xs]), *trees)
@@ -379,7 +389,7 @@ def _check_member(member: Member) -> None:
         raise LobsDICEError(f"a seed is {member.seed}; it must be at least 0 and below 2^32")
 
 
-def _means(parts: list[Metrics], weights: list[int]) -> Metrics:
+def _means(parts: list[Metrics], weights: list[int]) -> Means:
     return jax.tree.map(lambda *xs: np.average(xs, axis=0, weights=weights), *parts)
 
 

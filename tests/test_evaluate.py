@@ -1,0 +1,77 @@
+"""Evaluation: the same numbers for the same seed, whatever the number of processes."""
+
+import numpy as np
+import pytest
+
+from lobsdice.data import Normaliser
+from lobsdice.errors import LobsDICEError
+from lobsdice.evaluate import evaluate
+from lobsdice.policy import Policy
+from lobsdice.spaces import Box, Discrete
+
+CARTPOLE, PENDULUM = "CartPole-v1", "Pendulum-v1"
+
+
+def random_policy(inputs: int, space, seed: int, width: int = 64) -> Policy:
+    random = np.random.default_rng(seed)
+    outputs = 2 * space.size if isinstance(space, Box) else space.n
+    sizes = [(inputs, width), (width, width), (width, outputs)]
+    weights = tuple((random.normal(size=s) / s[0] ** 0.5).astype(np.float32) for s in sizes)
+    biases = tuple(np.zeros(n, np.float32) for _, n in sizes)
+    normaliser = Normaliser(np.zeros(inputs, np.float32), np.ones(inputs, np.float32))
+    return Policy(weights, biases, normaliser, space)
+
+
+@pytest.fixture(scope="module")
+def carts():
+    return [random_policy(4, Discrete(2), seed) for seed in range(2)]
+
+
+@pytest.fixture(scope="module")
+def pendulums():
+    return [random_policy(3, Box.of([-2], [2]), seed) for seed in range(2)]
+
+
+@pytest.mark.parametrize("stochastic", [False, True], ids=["likeliest", "random"])
+def test_returns_depend_on_the_seed_and_not_on_the_number_of_processes(pendulums, stochastic):
+    found = [
+        evaluate(pendulums, PENDULUM, episodes=3, workers=workers, stochastic=stochastic)
+        for workers in (1, 2, 3)
+    ]
+    assert found[0].shape == (2, 3)
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
+    other = evaluate(pendulums, PENDULUM, episodes=3, workers=1, stochastic=stochastic, seed=1)
+    assert (other != found[0]).all()
+
+
+def test_a_policy_is_not_affected_by_its_company(pendulums):
+    together = evaluate(pendulums, PENDULUM, episodes=2, workers=2)
+    alone = evaluate(pendulums[1:], PENDULUM, episodes=2, workers=1)
+    np.testing.assert_array_equal(together[1:], alone)
+
+
+def test_more_episodes_begin_with_the_same_ones(carts):
+    few, many = (evaluate(carts, CARTPOLE, episodes=n, workers=1) for n in (2, 5))
+    np.testing.assert_array_equal(few, many[:, :2])
+
+
+def test_discrete_actions_likeliest_and_random(carts):
+    likeliest = evaluate(carts, CARTPOLE, episodes=10, workers=1)
+    random = evaluate(carts, CARTPOLE, episodes=10, workers=1, stochastic=True)
+    assert (likeliest >= 8).all() and (likeliest <= 500).all()  # a reward of 1 a step
+    assert (likeliest != random).any()
+
+
+def test_misfits_are_sentences(carts, pendulums):
+    with pytest.raises(LobsDICEError, match="cannot evaluate 0 episodes"):
+        evaluate(carts, CARTPOLE, episodes=0)
+    with pytest.raises(LobsDICEError, match="Gymnasium cannot make 'Nowhere-v0'"):
+        evaluate(carts, "Nowhere-v0", workers=1)
+    with pytest.raises(LobsDICEError, match="actions are not those of CartPole-v1"):
+        evaluate(pendulums, CARTPOLE, workers=1)
+    with pytest.raises(LobsDICEError, match="actions are not those of Pendulum-v1"):
+        evaluate(carts, PENDULUM, workers=2)
+    wide = [random_policy(5, Discrete(2), 0)]
+    with pytest.raises(LobsDICEError, match="takes observations of 5 numbers"):
+        evaluate(wide, CARTPOLE, workers=2)
