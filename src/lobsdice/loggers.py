@@ -4,7 +4,9 @@ A logger is anything that can be called with the rows of a step, one for each ru
 """
 
 import importlib
+import os
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -103,26 +105,45 @@ class TensorBoard:
     """Event files for TensorBoard in `folder`, in a folder of its own for each run."""
 
     def __init__(self, folder: str | Path):
-        self.package = _import("tensorboardX", extra="tensorboard")
+        names = ("proto.event_pb2", "event_file_writer", "summary")
+        parts = (_import("tensorboardX", f".{name}", extra="tensorboard") for name in names)
+        self.events, self.files, self.summaries = parts
         self.folder = Path(folder)
         self.writers: dict[int, Any] = {}
+        weakref.finalize(self, _close, self.writers)
 
     def __call__(self, rows: Sequence[Row]) -> None:
-        for row in rows:
-            if row["run"] not in self.writers:
-                self.writers[row["run"]] = self._writer(row)
-            writer = self.writers[row["run"]]
-            for name, value in measured(row).items():
-                writer.add_scalar(name, value, row["step"])
-            writer.flush()
-
-    def _writer(self, row: Row) -> Any:
-        # Steps from here on that an interrupted run left in older files are not to be shown.
-        path = self.folder / f"run-{row['run']}"
         try:
-            return self.package.SummaryWriter(str(path), purge_step=row["step"])
+            for row in rows:
+                self._log(row)
         except OSError as error:
-            raise LobsDICEError(f"cannot write {path}: {error.strerror or error}") from error
+            raise LobsDICEError(f"cannot write {self.folder}: {error.strerror or error}") from error
+
+    def _log(self, row: Row) -> None:
+        # Not by the SummaryWriter, whose thread may lose the last rows when the program ends.
+        if row["run"] not in self.writers:
+            self.writers[row["run"]] = self._open(row)
+        writer = self.writers[row["run"]]
+        for name, value in measured(row).items():
+            writer.write_event(self._event(row, summary=self.summaries.scalar(name, value)))
+        writer.flush()
+
+    def _open(self, row: Row) -> Any:
+        path = self.folder / f"run-{row['run']}"
+        path.mkdir(parents=True, exist_ok=True)
+        writer = self.files.EventsWriter(str(path / "events"), f".{os.getpid()}.{row['step']}")
+        # Steps from here on that an interrupted process left in older files are not to be shown.
+        start = self.events.SessionLog(status=self.events.SessionLog.START)
+        writer.write_event(self._event(row, session_log=start))
+        return writer
+
+    def _event(self, row: Row, **content: Any) -> Any:
+        return self.events.Event(wall_time=time.time(), step=row["step"], **content)
+
+
+def _close(writers: dict[int, Any]) -> None:
+    for writer in writers.values():
+        writer.close()
 
 
 class WandB:
@@ -167,9 +188,9 @@ class WandB:
             raise LobsDICEError(f"Weights & Biases: {error}") from error
 
 
-def _import(package: str, *, extra: str) -> Any:
+def _import(package: str, module: str = "", *, extra: str) -> Any:
     try:
-        return importlib.import_module(package)
+        return importlib.import_module(package + module)
     except ImportError as error:
         raise LobsDICEError(
             f"this log needs {package}, which is not installed; "

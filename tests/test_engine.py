@@ -1,0 +1,112 @@
+"""The training loop's parts: batches, the average of weights, cooling, failing."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from worlds import noise_data
+
+from lobsdice.algorithms.base import hyperparameters
+from lobsdice.engine import ADAM, Options, State, draw, pack, step, suspects
+
+DATAS = [noise_data(seed=seed) for seed in range(2)]
+
+
+class Nets(NamedTuple):
+    policy: Any
+
+
+@hyperparameters
+class Line:
+    """A loss that falls at a given slope; its logarithm fails below zero."""
+
+    slope: float = 1.0
+    rate: float = 0.1
+    penalty_every: int = 1
+
+    def init(self, key, state_size, space):
+        return Nets(jnp.float32(1.0))
+
+    def loss(self, nets, batch, key, *, penalised):
+        log = jnp.log(nets.policy)
+        return self.slope * nets.policy, {"loss": self.slope * nets.policy, "log": log}
+
+    def rates(self, step):
+        return Nets(self.rate)
+
+    def after_step(self, nets):
+        return nets
+
+
+def take(steps: int, algorithm=Line(), **options) -> list[State]:  # noqa: B008
+    """The states of a run, step by step."""
+    nets = Nets(jnp.float32(1.0))
+    states = [State(nets, ADAM.init(nets), nets.policy, jnp.int32(-1), jnp.int32(0))]
+    pool, slices = pack(DATAS[:1])
+    key = jax.random.key(0)
+    batch = draw(key, pool, jax.tree.map(lambda x: x[0], slices), 1)
+    settings = Options(steps=steps, **options)
+    for i in range(steps):
+        now = jnp.int32(i)
+        state, _ = step(algorithm, settings, states[-1], batch, key, now, penalised=True)
+        states.append(state)
+    return states
+
+
+def weights(states) -> np.ndarray:
+    return np.array([float(state.nets.policy) for state in states])
+
+
+def test_a_batch_holds_rows_of_the_runs_own_data_only(key):
+    pool, slices = pack(DATAS)
+    for i, data in enumerate(DATAS):
+        mine = jax.tree.map(lambda x, i=i: x[i], slices)
+        batch = draw(key, pool, mine, 500)
+        parts = {
+            "init": (np.asarray(batch.init), data.init),
+            "expert": (np.hstack(batch[1:3]), np.hstack(data.expert)),
+            "offline": (np.hstack(batch[3:]), np.hstack(data.offline)),
+        }
+        for name, (drawn, owned) in parts.items():
+            found = (drawn[:, None] == owned[None]).all(axis=2)
+            assert found.any(axis=1).all(), name  # each is a row of the data, whole
+            assert found.any(axis=0).all(), name  # and none is left out
+            counts = found.sum(axis=0)
+            assert counts.std() < 3 * np.sqrt(500 / len(owned)), name
+
+
+def test_steps_are_those_of_adam():
+    """With a constant gradient each of Adam's steps is the learning rate."""
+    np.testing.assert_allclose(weights(take(4)), 1 - 0.1 * np.arange(5), rtol=1e-5)
+    small = take(4, Line(slope=0.01))
+    np.testing.assert_allclose(weights(small), 1 - 0.1 * np.arange(5), rtol=1e-4)
+
+
+def test_cooling_takes_the_rate_to_zero_over_the_last_part():
+    sizes = -np.diff(weights(take(8, Line(rate=0.01), cooldown=0.5)))
+    np.testing.assert_allclose(sizes, 0.01 * np.array([1, 1, 1, 1, 1, 0.75, 0.5, 0.25]), rtol=1e-3)
+
+
+def test_the_average_forgets_fast_at_first_and_slowly_later():
+    states = take(8, Line(rate=0.01), average=0.25)
+    average = 1.0
+    for i, weight in enumerate(weights(states)[1:]):
+        decay = min(0.25, (1 + i) / (10 + i))
+        average = decay * average + (1 - decay) * weight
+        assert float(states[i + 1].average) == pytest.approx(average, rel=1e-5)
+
+
+def test_a_run_that_fails_stays_where_it_was():
+    """The logarithm of a negative weight is the first number that is not finite."""
+    states = take(15)
+    found = weights(states)
+    first = int(np.flatnonzero(found < 0)[0])  # the state with which step `first` fails
+    last = states[-1]
+    assert int(last.failed_at) == first
+    names = suspects({"loss": 0, "log": 0})
+    assert [n for i, n in enumerate(names) if int(last.failed_in) >> i & 1] == ["log"]
+    assert (found[first:] == found[first]).all()
+    assert all(int(state.failed_at) == -1 for state in states[: first + 1])
+    assert float(last.average) == float(states[first].average)
