@@ -159,7 +159,8 @@ def test_collecting_leaves_nothing_in_the_working_directory(tmp_path):
 @pytest.mark.skipif(os.name != "posix", reason="needs signals and process groups")
 def test_an_interrupt_ends_the_workers_too():
     """The workers hold the other end of the pipe that is read here, so it ends when all have."""
-    job = "import sys, time; print('started', file=sys.stderr, flush=True); time.sleep(60)"
+    # One write for each line: two processes share the pipe.
+    job = "import os, time; os.write(2, b'started\\n'); time.sleep(60)"
     code = f"""if True:
         import signal
         from lobsdice.tasks.pool import as_completed
