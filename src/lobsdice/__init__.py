@@ -10,7 +10,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from lobsdice import tabular
-    from lobsdice.algorithms import BC, LobsDICE
+    from lobsdice.algorithms import BC, LobsDICE, LobsDICEMu
     from lobsdice.data import Data, Observations, Transitions, prepare
     from lobsdice.engine import Options
     from lobsdice.episodes import Episodes, concatenate, mixture
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lobsdice.train import Run, train
 
 _HOMES = {
-    "algorithms": ("BC", "LobsDICE"),
+    "algorithms": ("BC", "LobsDICE", "LobsDICEMu"),
     "data": ("Data", "Observations", "Transitions", "prepare"),
     "engine": ("Options",),
     "episodes": ("Episodes", "concatenate", "mixture"),
@@ -46,6 +46,7 @@ __all__ = [
     "Episodes",
     "LobsDICE",
     "LobsDICEError",
+    "LobsDICEMu",
     "Observations",
     "Options",
     "Policy",

@@ -4,49 +4,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from worlds import noise_data
+from algorithms.probe import QUICK, at_pairs, at_states, fit, policy_table, weighted
+from algorithms.transcription import (
+    assert_same_slope,
+    log_ratio,
+    network,
+    plain,
+    policy_objective,
+    ratio_objective,
+    slope,
+)
+from worlds import make_world, noise_data
 
+from lobsdice import tabular
 from lobsdice.algorithms import LobsDICE
 from lobsdice.engine import draw, pack
-from lobsdice.networks import ACTION_MARGIN
 from lobsdice.ratio import between, bounded_log_ratio, logistic_loss
 
 # ---- A transcription of the paper's losses in plain NumPy ----
-
-
-def network(net, x):
-    """A rectifier network given as (weights, biases)."""
-    weights, biases = net
-    for i, w in enumerate(weights):
-        x = x @ w + (biases[i] if i < len(biases) else 0)
-        x = np.maximum(x, 0) if i < len(weights) - 1 else x
-    return x
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
-
-def log_ratio(net, x, floor):
-    c = sigmoid(network(net, x)[:, 0])
-    return np.log((c + floor) / (1 - c + floor))
-
-
-def slope(function, x, h=1e-5):
-    """Central differences of a function of rows, one column at a time."""
-    columns = []
-    for j in range(x.shape[1]):
-        step = np.zeros_like(x)
-        step[:, j] = h
-        columns.append((function(x + step) - function(x - step)) / (2 * h))
-    return np.stack(columns, axis=1)
-
-
-def ratio_objective(net, b):
-    """-E_E log c - E_I log(1 - c), eq. loss_J_c."""
-    expert = sigmoid(network(net, np.hstack([b.expert_s, b.expert_s_next]))[:, 0])
-    offline = sigmoid(network(net, np.hstack([b.s, b.s_next]))[:, 0])
-    return -np.log(expert).mean() - np.log(1 - offline).mean()
 
 
 def advantage(nets, b, h):
@@ -61,16 +36,6 @@ def nu_objective(nets, b, h):
     return (1 - h.gamma) * initial + (1 + h.alpha) * np.log(np.exp(x).mean())
 
 
-def policy_objective(net, weight, b):
-    """-E[w log π(a|s)] / E[w], eq. loss_J_pi, for the density of tanh(u) with u Gaussian."""
-    mean, log_std = np.split(network(net, b.s), 2, axis=1)
-    mean, log_std = np.clip(mean, -7, 7), np.clip(log_std, -5, 2)
-    a = np.clip(b.a, -1 + ACTION_MARGIN, 1 - ACTION_MARGIN)
-    density = np.exp(-0.5 * ((np.arctanh(a) - mean) / np.exp(log_std)) ** 2)
-    density /= np.sqrt(2 * np.pi) * np.exp(log_std) * (1 - a**2)
-    return -(weight * np.log(density).sum(axis=1)).sum() / weight.sum()
-
-
 # ---- The same numbers for both ----
 
 
@@ -82,27 +47,6 @@ def setting(key):
     batch = draw(key, pool, jax.tree.map(lambda x: x[0], slices), 7)
     batch = jax.tree.map(lambda x: x.astype(jnp.float64), batch)
     return algorithm, algorithm.init(key, data.state_size, data.action_space), batch
-
-
-def plain(net):
-    return ([np.array(w) for w in net.net.weights], [np.array(b) for b in net.net.biases])
-
-
-def assert_same_slope(gradient, objective, net, rng):
-    """The derivative along random directions, by autodiff and by central differences."""
-    for _ in range(4):
-        direction = jax.tree.map(lambda x: rng.normal(size=x.shape), plain(net))
-        along = [
-            jax.tree.map(lambda x, d, h=h: x + h * d, plain(net), direction) for h in (1e-6, -1e-6)
-        ]
-        numeric = (objective(along[0]) - objective(along[1])) / 2e-6
-        exact = sum(
-            np.sum(np.asarray(g) * d)
-            for g, d in zip(
-                jax.tree.leaves(plain(gradient)), jax.tree.leaves(direction), strict=True
-            )
-        )
-        np.testing.assert_allclose(exact, numeric, rtol=1e-5, atol=1e-8)
 
 
 def test_gradients_are_those_of_the_papers_equations(setting, key):
@@ -212,10 +156,65 @@ def test_with_gamma_one_initial_states_do_not_count(setting, key):
     assert loss == algorithm.loss(nets, other, key, penalised=False)[1]["nu_loss"]
 
 
-def test_state_matching_does_not_look_at_the_next_state(setting, key):
-    _, _, batch = setting
-    algorithm = LobsDICE(width=5, state_matching=True)
-    nets = algorithm.init(key, 3, noise_data().action_space)
-    loss = algorithm.loss(nets, batch, key, penalised=False)[1]["ratio_loss"]
-    other = batch._replace(s_next=batch.s_next + 1, expert_s_next=batch.expert_s_next - 1)
-    assert loss == algorithm.loss(nets, other, key, penalised=False)[1]["ratio_loss"]
+# ---- Trained networks against exact solutions ----
+
+WORLDS = [make_world(0), make_world(1), make_world(2, gamma=1.0)]
+each_world = pytest.mark.parametrize("run", range(3), ids=["one", "another", "undiscounted"])
+
+
+@pytest.fixture(scope="module")
+def exact():
+    return [tabular.single_sample(w.mdp, w.d_expert, w.d_offline, mix=0.0) for w in WORLDS]
+
+
+def algorithms():
+    return [LobsDICE(gamma=world.mdp.gamma, **QUICK) for world in WORLDS]
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """All three networks, trained jointly."""
+    return fit(algorithms(), WORLDS, steps=1000)
+
+
+@pytest.fixture(scope="module")
+def given():
+    """ν and the policy, trained with the true log ratios in the discriminator's place."""
+    return fit(algorithms(), WORLDS, steps=1500, ratios=True)
+
+
+def exponent(r, nu, gamma):
+    """A_ν(s,s') / (1+α)."""
+    return (r + gamma * nu[None, :] - nu[:, None]) / 1.1
+
+
+@each_world
+def test_the_weighted_data_approach_the_exact_solution(trained, exact, run):
+    world, size = WORLDS[run], WORLDS[run].mdp.states
+    nu, r = at_states(trained.nets.nu, run, size), at_pairs(trained.nets.r, run, size)
+    d = weighted(world, exponent(r, nu, world.mdp.gamma))
+    assert tabular.total_variation(d, exact[run].occupancy) < 0.05
+    assert np.abs((nu - nu.mean()) - (exact[run].nu - exact[run].nu.mean())).max() < 0.15
+    # Not by chance: without ν it would be farther off.
+    without = weighted(world, exponent(world.log_ratio, 0 * nu, world.mdp.gamma))
+    assert tabular.total_variation(without, exact[run].occupancy) > 0.08
+
+
+@each_world
+def test_the_policy_approaches_that_of_the_exact_solution(trained, exact, run):
+    mdp = WORLDS[run].mdp
+    aim = tabular.occupancy(mdp, exact[run].policy)
+    ours = tabular.occupancy(mdp, policy_table(trained, run, mdp.states))
+    assert tabular.total_variation(ours, aim) < 0.05
+    assert tabular.total_variation(WORLDS[run].d_offline, aim) > 0.1
+
+
+@each_world
+def test_with_true_log_ratios_the_critic_reaches_the_convex_optimum(given, exact, run):
+    """The dual objective at the network's ν, on all data, is the exact minimum, nearly."""
+    world, gamma = WORLDS[run], WORLDS[run].mdp.gamma
+    nu = at_states(given.nets.nu, run, world.mdp.states)
+    x = exponent(world.log_ratio, nu, gamma)
+    objective = (1 - gamma) * world.mdp.initial @ nu
+    objective += 1.1 * np.log(np.sum(world.d_pairs * np.exp(x)))
+    assert -1e-9 < objective - -exact[run].dual < 1e-3

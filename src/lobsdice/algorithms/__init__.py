@@ -3,7 +3,12 @@
 from lobsdice.algorithms.base import Algorithm
 from lobsdice.algorithms.bc import BC
 from lobsdice.algorithms.lobsdice import LobsDICE
+from lobsdice.algorithms.lobsdice_mu import LobsDICEMu
 
-ALGORITHMS: dict[str, type[Algorithm]] = {"lobsdice": LobsDICE, "bc": BC}
+ALGORITHMS: dict[str, type[Algorithm]] = {
+    "lobsdice": LobsDICE,
+    "lobsdice_mu": LobsDICEMu,
+    "bc": BC,
+}
 
-__all__ = ["ALGORITHMS", "BC", "Algorithm", "LobsDICE"]
+__all__ = ["ALGORITHMS", "BC", "Algorithm", "LobsDICE", "LobsDICEMu"]

@@ -25,20 +25,17 @@ from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.algorithms.base import Batch, Metrics, hyperparameters
+from lobsdice.algorithms.discriminator import (
+    at,
+    pairs,
+    ratio_loss,
+    ratio_penalty,
+    state_critic_penalty,
+)
 from lobsdice.duals import dual, residual, weights
 from lobsdice.expectations import mean
 from lobsdice.networks import Scalar, make_policy
-from lobsdice.ratio import (
-    between,
-    bounded_log_ratio,
-    flat_slope_penalty,
-    logistic_loss,
-    slopes,
-    unit_slope_penalty,
-)
 from lobsdice.spaces import ActionSpace
-
-States = Float[Array, "n state"]
 
 
 class Nets(NamedTuple):
@@ -73,13 +70,11 @@ class LobsDICE:
     """Apply both penalties in each 8th step, at 8 times the weight. Ours: it halves the cost."""
     pretrain: int = 0
     """Steps in which the discriminator learns alone, to be frozen from then on; 0: all jointly."""
-    state_matching: bool = False
-    """Match d(s) rather than d(s,s') (appendix B): the discriminator sees s alone."""
 
     def init(self, key: Key[Array, ""], state_size: int, space: ActionSpace) -> Nets:
         k_r, k_nu, k_policy = jax.random.split(key, 3)
         return Nets(
-            r=Scalar(k_r, state_size if self.state_matching else 2 * state_size, self.width),
+            r=Scalar(k_r, 2 * state_size, self.width),
             nu=Scalar(k_nu, state_size, self.width),
             policy=make_policy(k_policy, state_size, space, self.width),
         )
@@ -87,13 +82,11 @@ class LobsDICE:
     def loss(
         self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: bool
     ) -> tuple[Float[Array, ""], Metrics]:
-        expert = self._features(batch.expert_s, batch.expert_s_next)
-        offline = self._features(batch.s, batch.s_next)
-        logit_expert, logit_offline = _rows(nets.r, expert, offline)
-        ratio_loss = logistic_loss(logit_expert, logit_offline)
+        expert = pairs(batch.expert_s, batch.expert_s_next)
+        offline = pairs(batch.s, batch.s_next)
+        r_loss, r = ratio_loss(nets.r, expert, offline, floor=self.ratio_floor)
 
-        r = stop_gradient(bounded_log_ratio(logit_offline, self.ratio_floor))
-        nu_init, nu, nu_next = _rows(nets.nu, batch.init, batch.s, batch.s_next)
+        nu_init, nu, nu_next = at(nets.nu, batch.init, batch.s, batch.s_next)
         e = residual(r, nu, nu_next, self.gamma)
         nu_loss = dual(nu_init, e, gamma=self.gamma, alpha=self.alpha)
 
@@ -104,31 +97,19 @@ class LobsDICE:
         penalties = {"ratio_penalty": zero, "nu_penalty": zero}
         if penalised:
             penalties = self._penalties(nets, batch, key)
-        total = ratio_loss + nu_loss + policy_loss + self.penalty_every * sum(penalties.values())
-        losses = {"ratio_loss": ratio_loss, "nu_loss": nu_loss, "policy_loss": policy_loss}
+        total = r_loss + nu_loss + policy_loss + self.penalty_every * sum(penalties.values())
+        losses = {"ratio_loss": r_loss, "nu_loss": nu_loss, "policy_loss": policy_loss}
         return total, losses | penalties
 
-    def _features(self, s: States, s_next: States) -> Float[Array, "n features"]:
-        """What the discriminator sees of a transition."""
-        return s if self.state_matching else jnp.concatenate([s, s_next], axis=-1)
-
     def _penalties(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> Metrics:
-        """Gradient penalties on r and ν, at offline rows and between them and the expert's."""
         k_r, k_nu = jax.random.split(key)
-        expert = self._features(batch.expert_s, batch.expert_s_next)
-        offline = self._features(batch.s, batch.s_next)
-        # Rows are drawn at random, so a neighbour is as good a partner as any other row.
-        x = jnp.concatenate([expert, offline])
-        y = jnp.concatenate([offline, jnp.roll(offline, 1, axis=0)])
-        r_slope = slopes(
-            lambda x: bounded_log_ratio(nets.r(x), self.ratio_floor), between(k_r, x, y)
-        )
-        s = jnp.concatenate([batch.expert_s, batch.expert_s_next])
-        t = jnp.concatenate([batch.s, batch.s_next])
-        nu_slope = slopes(nets.nu, jnp.concatenate([batch.s, between(k_nu, s, t)]))
+        expert = pairs(batch.expert_s, batch.expert_s_next)
+        offline = pairs(batch.s, batch.s_next)
+        r_penalty = ratio_penalty(nets.r, expert, offline, k_r, floor=self.ratio_floor)
+        nu_penalty = state_critic_penalty(nets.nu, batch, k_nu)
         return {
-            "ratio_penalty": self.ratio_penalty * unit_slope_penalty(r_slope),
-            "nu_penalty": self.nu_penalty * flat_slope_penalty(nu_slope),
+            "ratio_penalty": self.ratio_penalty * r_penalty,
+            "nu_penalty": self.nu_penalty * nu_penalty,
         }
 
     def rates(self, step: Int[Array, ""]) -> Nets:
@@ -140,8 +121,3 @@ class LobsDICE:
 
     def after_step(self, nets: Nets) -> Nets:
         return nets
-
-
-def _rows(net: Scalar, *parts: Float[Array, "n features"]) -> list[Float[Array, " n"]]:
-    """The network at several sets of rows, in one pass: wide matrix products are cheaper."""
-    return jnp.split(net(jnp.concatenate(parts)), len(parts))

@@ -42,6 +42,9 @@ TRAIN = Group(
         "lobsdice": Command(
             "lobsdice.cli.train:Train_lobsdice", "Match the expert's state transitions (the paper)."
         ),
+        "lobsdice_mu": Command(
+            "lobsdice.cli.train:Train_lobsdice_mu", "The same with a network for each multiplier."
+        ),
         "bc": Command("lobsdice.cli.train:Train_bc", "Clone the behaviour in the recordings."),
     },
 )

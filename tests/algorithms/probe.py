@@ -1,0 +1,95 @@
+"""Training on one-hot worlds, and tables read off the networks."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from worlds import World, beginning
+
+from lobsdice.engine import ADAM, Member, Options, State
+from lobsdice.train import Fleet, iterate
+
+#: For a few hundred steps on a small world: no penalty to speak of, and no bound on log ratios.
+QUICK: dict[str, Any] = {
+    "width": 32,
+    "ratio_floor": 1e-6,
+    "ratio_penalty": 0.0,
+    "nu_penalty": 0.0,
+    "ratio_rate": 3e-3,
+    "nu_rate": 3e-3,
+    "policy_rate": 3e-3,
+    "penalty_every": 25,
+}
+
+
+def fit(
+    algorithms: Sequence[Any],
+    worlds: Sequence[World],
+    *,
+    steps: int,
+    ratios: bool = False,
+) -> State:
+    """One run for each algorithm and its world, in one program.
+
+    With `ratios` the discriminators are replaced by the true log ratios, for good.
+    """
+    options = Options(steps=steps, batch_size=256, cooldown=1.0, average=0.99)
+    if ratios:
+        algorithms = [replace(a, ratio_rate=0.0, ratio_floor=0.0) for a in algorithms]
+    members = tuple(Member(a, data=i, options=options) for i, a in enumerate(algorithms))
+    fleet = Fleet(members, tuple(world.data for world in worlds))
+    state = beginning(fleet)
+    if ratios:
+        nets = state.nets._replace(r=Table(jnp.stack([world.log_ratio for world in worlds])))
+        state = state._replace(nets=nets, optimiser=jax.vmap(ADAM.init)(nets))
+    *_, last = iterate(fleet, every=steps, begin=(0, state))
+    assert (last.state.failed_at == -1).all()
+    return last.state
+
+
+@jax.tree_util.register_pytree_node_class
+class Table:
+    """A function of two one-hot states, in the place of a network."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __call__(self, x):
+        s, s_next = jnp.split(x, 2, axis=-1)
+        return jnp.sum((s @ self.values) * s_next, axis=-1)
+
+    def tree_flatten(self):
+        return [self.values], None
+
+    @classmethod
+    def tree_unflatten(cls, _, children):
+        return cls(*children)
+
+
+def at_states(net: Any, run: int, states: int) -> np.ndarray:
+    """A network's values at all one-hot states."""
+    net = jax.tree.map(lambda x: x[run], net)
+    return np.asarray(net(jnp.eye(states)))
+
+
+def at_pairs(net: Any, run: int, states: int) -> np.ndarray:
+    """A network's values at all pairs of one-hot states, [s, s']."""
+    net = jax.tree.map(lambda x: x[run], net)
+    eye = jnp.eye(states)
+    rows = jnp.concatenate([jnp.repeat(eye, states, axis=0), jnp.tile(eye, (states, 1))], axis=1)
+    return np.asarray(net(rows)).reshape(states, states)
+
+
+def policy_table(state: State, run: int, states: int) -> np.ndarray:
+    """π[s, a] of the averaged policy."""
+    return np.asarray(jax.nn.softmax(at_states(state.average.net, run, states)))
+
+
+def weighted(world: World, exponent: np.ndarray) -> np.ndarray:
+    """d[s, a] ∝ Σ_s' d^I(s,a,s') exp(x(s,s')): the offline data under self-normalised weights."""
+    w = np.exp(exponent - exponent.max())
+    d = np.einsum("sa,sat,st->sa", world.d_offline, world.mdp.transition, w)
+    return d / d.sum()
