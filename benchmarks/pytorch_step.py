@@ -13,9 +13,9 @@ import argparse
 import math
 import time
 
-import torch
-from torch import nn
-from torch.nn.functional import softplus
+import torch  # pyright: ignore[reportMissingImports]
+from torch import nn  # pyright: ignore[reportMissingImports]
+from torch.nn.functional import softplus  # pyright: ignore[reportMissingImports]
 
 STATE, ACTION, BATCH, WIDTH = 11, 3, 512, 256
 GAMMA, ALPHA, FLOOR, MARGIN = 0.99, 0.1, 1e-3, 1e-3
