@@ -157,7 +157,7 @@ def test_check_says_what_a_learner_sees(lobsdice, demonstrations, recording):
 
 
 def test_check_takes_the_options_of_prepare(lobsdice, demonstrations, recording):
-    options = ("--initial", "all", "--terminal", "absorbing", "--every", "2")
+    options = ("--initial", "all", "--terminal", "absorbing", "--subsample", "2")
     files = ("--expert", demonstrations, "--offline", recording)
     report = json.loads(lobsdice("data", "check", *files, *options, "--json").out)
     assert report["initial_states"] == 10

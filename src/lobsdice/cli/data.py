@@ -1,7 +1,7 @@
 """`lobsdice data`: what is in recordings, and making one file from another."""
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +10,7 @@ from tyro.conf import OmitArgPrefixes, Positional
 
 from lobsdice import console
 from lobsdice.cli import output
-from lobsdice.data import Initial, Terminal
+from lobsdice.data import Data, Initial, Terminal, prepare
 from lobsdice.episodes import Episodes, mixture
 from lobsdice.errors import LobsDICEError
 from lobsdice.formats import DEFAULTS, ReadOptions, describe, read, write
@@ -21,6 +21,32 @@ Files = Annotated[
 ]
 Out = Annotated[Path, tyro.conf.arg(aliases=["-o"])]
 Reading = OmitArgPrefixes[ReadOptions]
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What a learner sees of the recordings; see docs/data.md."""
+
+    initial: Initial = "first"
+    """Which offline states stand for the initial ones: the first of each episode, or all."""
+    terminal: Terminal = "keep"
+    """What follows the last action of an episode that the environment ended: the true final state,
+    an absorbing state, the first state of another episode, or nothing (the step is left out)."""
+    subsample: int = 1
+    """Keep only every n-th transition of the demonstrations."""
+    allow_leak: bool = False
+    """Go on even if demonstrated transitions occur among the labelled ones."""
+
+    def __call__(self, expert: Episodes, offline: Episodes) -> Data:
+        with console.waiting("Preparing the data"):
+            return prepare(
+                expert,
+                offline,
+                initial=self.initial,
+                terminal=self.terminal,
+                every=self.subsample,
+                allow_leak=self.allow_leak,
+            )
 
 
 @dataclass(frozen=True)
@@ -138,34 +164,16 @@ class Check:
     """The demonstrations; actions in them are ignored."""
     offline: Files
     """One or more recordings with actions."""
-    initial: Initial = "first"
-    """Which offline states stand for the initial ones: the first of each episode, or all."""
-    terminal: Terminal = "keep"
-    """What follows the last action of an episode that the environment ended: the true final state,
-    an absorbing state, the first state of another episode, or nothing (the step is left out)."""
-    every: int = 1
-    """Keep only every n-th transition of the demonstrations."""
-    allow_leak: bool = False
-    """Go on even if demonstrated transitions occur among the labelled ones."""
     json: bool = False
     """Print JSON instead of a table."""
+    preparation: OmitArgPrefixes[Preparation] = field(default_factory=Preparation)
     read: Reading = DEFAULTS
 
     def run(self) -> None:
         from lobsdice.cli.reports import of_data
-        from lobsdice.data import prepare
 
         expert, offline = _read(self.expert, self.read), read_together(self.offline, self.read)
-        with console.waiting("Checking"):
-            data = prepare(
-                expert,
-                offline,
-                initial=self.initial,
-                terminal=self.terminal,
-                every=self.every,
-                allow_leak=self.allow_leak,
-            )
-            report = of_data(data)
+        report = of_data(self.preparation(expert, offline))
         if self.json:
             return output.print_json(report)
         output.print_facts("What a learner sees", report)

@@ -15,8 +15,8 @@ from tyro.conf import OmitArgPrefixes, Positional
 from lobsdice import console
 from lobsdice.algorithms import ALGORITHMS
 from lobsdice.cli import output
-from lobsdice.cli.data import Out, Reading, read_together
-from lobsdice.data import Data, Initial, Terminal, prepare
+from lobsdice.cli.data import Out, Preparation, Reading, read_together
+from lobsdice.data import Data
 from lobsdice.engine import Member, Options
 from lobsdice.errors import LobsDICEError
 from lobsdice.evaluate import evaluate
@@ -29,32 +29,6 @@ from lobsdice.train import Evaluate as Evaluation
 from lobsdice.train import Fleet, Run, train_fleet
 
 Some = Annotated[tuple[str, ...], tyro.conf.arg(metavar="PATH...")]
-
-
-@dataclass(frozen=True)
-class Preparation:
-    """What a learner sees of the recordings; see docs/data.md."""
-
-    initial: Initial = "first"
-    """Which offline states stand for the initial ones: the first of each episode, or all."""
-    terminal: Terminal = "keep"
-    """What follows the last action of an episode that the environment ended: the true final state,
-    an absorbing state, the first state of another episode, or nothing (the step is left out)."""
-    subsample: int = 1
-    """Keep only every n-th transition of the demonstrations."""
-    allow_leak: bool = False
-    """Go on even if demonstrated transitions occur among the labelled ones."""
-
-    def __call__(self, expert, offline) -> Data:
-        with console.waiting("Preparing the data"):
-            return prepare(
-                expert,
-                offline,
-                initial=self.initial,
-                terminal=self.terminal,
-                every=self.subsample,
-                allow_leak=self.allow_leak,
-            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +61,7 @@ class Settings:
     """Log to this project of Weights & Biases, too."""
     json: bool = False
     """Print the outcome as JSON."""
-    options: OmitArgPrefixes[Options] = field(default_factory=Options)
+    training: OmitArgPrefixes[Options] = field(default_factory=Options)
     preparation: OmitArgPrefixes[Preparation] = field(default_factory=Preparation)
     read: Reading = DEFAULTS
 
@@ -101,7 +75,7 @@ class Settings:
         loggers = self.loggers(about)
         data, evaluation = self.data()
         algorithm = vars(self)["algorithm"]  # the one field that differs between the commands
-        members = tuple(Member(algorithm, seed, 0, self.options) for seed in range(self.seeds))
+        members = tuple(Member(algorithm, seed, 0, self.training) for seed in range(self.seeds))
         with hint_on_interrupt(self.out):
             run = train_fleet(
                 Fleet(members, (data,)),
@@ -326,7 +300,7 @@ def from_plain(plain: dict[str, Any]) -> Settings:
     name = plain.pop("name")
     nested = {
         "algorithm": ALGORITHMS[name],
-        "options": Options,
+        "training": Options,
         "preparation": Preparation,
         "read": ReadOptions,
     }
