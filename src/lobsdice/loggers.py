@@ -190,6 +190,7 @@ class WandB:
 
 def _import(package: str, module: str = "", *, extra: str) -> Any:
     try:
+        importlib.import_module(package)
         return importlib.import_module(package + module)
     except ImportError as error:
         raise LobsDICEError(

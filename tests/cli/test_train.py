@@ -113,10 +113,8 @@ def test_killed_at_any_moment_a_run_ends_with_the_same_bits(tmp_path, whole, sta
     out = tmp_path / "run"
     moments = [
         lambda: (out / "config.json").exists(),
-        lambda: (out / "policies" / "last-0.safetensors").exists(),
         lambda: any(out.glob(".*")),  # in the midst of writing a file
         checkpoints(out, 20),
-        lambda: any((out / "policies").glob(".*")),
     ]
     process = start(*training(out))
     for moment in moments:
@@ -149,11 +147,10 @@ sys.exit(main())
 """
 
 
-@pytest.mark.parametrize("name", ["metrics.csv", "checkpoint.safetensors"])
-def test_a_full_disk_is_a_sentence_and_corrupts_nothing(tmp_path, whole, start, name):
-    """The system refuses to make a file longer than half of what this one would be."""
+def test_a_full_disk_is_a_sentence_and_corrupts_nothing(tmp_path, whole, start):
+    """The system refuses to make a file longer than the run's longest would be, nearly."""
     out = tmp_path / "run"
-    limit = (whole / name).stat().st_size // 2
+    limit = (whole / "metrics.csv").stat().st_size - 100
     process = start(limit, *training(out), command=[sys.executable, "-c", LIMITED])
     code, _, err = finish(process)
     assert code == 2 and "Traceback" not in err
