@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float32, Float64
+from jaxtyping import Float32, Float64, Int64
 
 from lobsdice.errors import LobsDICEError
 from lobsdice.tasks.table import TASKS, Spec
@@ -28,7 +28,7 @@ class Recording(NamedTuple):
     """One episode of T steps."""
 
     observations: Float32[np.ndarray, "T+1 state"]
-    actions: Float32[np.ndarray, "T action"]
+    actions: Float32[np.ndarray, "T action"] | Int64[np.ndarray, " T"]
     rewards: Float32[np.ndarray, " T"]
     terminated: bool
 
