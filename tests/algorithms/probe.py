@@ -30,13 +30,14 @@ def fit(
     worlds: Sequence[World],
     *,
     steps: int,
+    batch_size: int = 256,
     ratios: bool = False,
 ) -> State:
     """One run for each algorithm and its world, in one program.
 
     With `ratios` the discriminators are replaced by the true log ratios, for good.
     """
-    options = Options(steps=steps, batch_size=256, cooldown=1.0, average=0.99)
+    options = Options(steps=steps, batch_size=batch_size, cooldown=1.0, average=0.99)
     if ratios:
         algorithms = [replace(a, ratio_rate=0.0, ratio_floor=0.0) for a in algorithms]
     members = tuple(Member(a, data=i, options=options) for i, a in enumerate(algorithms))

@@ -177,11 +177,11 @@ def test_trained_networks_approach_the_exact_solution():
 
 def test_matching_states_approaches_the_exact_solution_where_nothing_is_random():
     """Appendix B, with deterministic transitions; SMODICE's bound is another problem."""
-    world = make_world(3, deterministic=True)
+    world = make_world(4, deterministic=True)
     algorithm = LobsDICEMu(gamma=0.9, state_matching=True, **QUICK_MU)
     state = fit([algorithm], [world], steps=1000)
     arguments = (world.mdp, world.d_expert, world.d_offline)
     solution = tabular.lobsdice_state(*arguments, mix=0.0)
     check(world, state, solution, at_states(state.nets.multipliers.mu, 0, 6)[:, None])
     bound = tabular.smodice(*arguments, alpha=0.1, mix=0.0)
-    assert tabular.total_variation(bound.occupancy, solution.occupancy) > 0.08
+    assert tabular.total_variation(bound.occupancy, solution.occupancy) > 0.05
