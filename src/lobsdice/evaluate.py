@@ -10,7 +10,7 @@ from jaxtyping import Float64
 from lobsdice.errors import LobsDICEError
 from lobsdice.policy import Policy
 from lobsdice.spaces import Discrete
-from lobsdice.tasks.environment import Environment, make, rollout
+from lobsdice.tasks.environment import Environment, make, returns
 from lobsdice.tasks.pool import as_completed, cores
 
 #: Enters the seed of every evaluation, so that none repeats an episode of the data.
@@ -63,7 +63,7 @@ def run(job: Job) -> float:
     def act(observation: np.ndarray, random: np.random.Generator):
         return job.policy(observation, random if job.stochastic else None)
 
-    return float(rollout(env, act, job.seed).rewards.sum(dtype=np.float64))
+    return float(returns(env, act, [job.seed])[0])
 
 
 def _check_actions(env: Environment, job: Job) -> None:

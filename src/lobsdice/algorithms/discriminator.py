@@ -7,6 +7,7 @@ from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Key
 
 from lobsdice.algorithms.base import Batch
+from lobsdice.duals import Number
 from lobsdice.ratio import (
     Rows,
     Values,
@@ -17,8 +18,6 @@ from lobsdice.ratio import (
     slopes,
     unit_slope_penalty,
 )
-
-Number = float | Float[Array, ""]
 
 
 def pairs(
