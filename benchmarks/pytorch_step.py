@@ -47,7 +47,7 @@ class Learner:
         i = torch.randint(len(self.s), (BATCH,), device=self.s.device)
         s, a, s_next = self.s[i], self.a[i], self.s_next[i]
         expert = self.expert[torch.randint(len(self.expert), (BATCH,), device=s.device)]
-        init = self.init[torch.randint(len(self.init), (BATCH,), device=s.device)]
+        init = self.init[torch.randint(len(self.init), (BATCH // 4,), device=s.device)]
         loss = self.losses(s, a, s_next, expert, init)
         if penalised:
             loss = loss + penalty_every * self.penalties(s, s_next, expert)
@@ -60,7 +60,9 @@ class Learner:
         expert_logit, offline_logit = logits.split(BATCH)
         ratio_loss = softplus(-expert_logit).mean() + softplus(offline_logit).mean()
         r = log_ratio(offline_logit.detach())
-        nu_init, nu, nu_next = self.nu(torch.cat([init, s, s_next])).squeeze(1).split(BATCH)
+        nu_init, nu, nu_next = (
+            self.nu(torch.cat([init, s, s_next])).squeeze(1).split([BATCH // 4, BATCH, BATCH])
+        )
         x = (r + GAMMA * nu_next - nu) / (1 + ALPHA)
         log_mean = torch.logsumexp(x, 0) - math.log(BATCH)
         nu_loss = (1 - GAMMA) * nu_init.mean() + (1 + ALPHA) * log_mean
@@ -76,13 +78,13 @@ class Learner:
         return (gaussian - torch.log1p(-(a**2))).sum(1)
 
     def penalties(self, s, s_next, expert):
-        offline = torch.cat([s, s_next], 1)
-        x = torch.cat([expert, offline])
-        y = torch.cat([offline, offline.roll(1, 0)])
+        offline, half, third = torch.cat([s, s_next], 1), BATCH // 2, BATCH // 3
+        x = torch.cat([expert[:half], offline[:half]])
+        y = torch.cat([offline[:half], offline.roll(1, 0)[:half]])
         slope = gradient(lambda z: log_ratio(self.r(z)), between(x, y))
         r_penalty = (((slope**2).sum(1) + 1e-12).sqrt() - 1).pow(2).mean()
-        ends = torch.cat(expert.split(STATE, 1)), torch.cat([s, s_next])
-        slope = gradient(self.nu, torch.cat([s, between(*ends)]))
+        ends = torch.cat(expert[:third].split(STATE, 1)), torch.cat([s[:third], s_next[:third]])
+        slope = gradient(self.nu, torch.cat([s[:third], between(*ends)]))
         return 0.1 * r_penalty + 1e-4 * (slope**2).sum(1).mean()
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from worlds import noise_data
 
-from lobsdice.algorithms.base import hyperparameters
-from lobsdice.engine import ADAM, Options, State, draw, pack, step, suspects
+from lobsdice.algorithms.base import Defaults, hyperparameters
+from lobsdice.engine import ADAM, Options, State, draw, held_out, pack, step, suspects
 
 DATAS = [noise_data(seed=seed) for seed in range(2)]
 
@@ -19,7 +19,7 @@ class Nets(NamedTuple):
 
 
 @hyperparameters
-class Line:
+class Line(Defaults):
     """A loss that falls at a given slope; its logarithm fails below zero."""
 
     slope: float = 1.0
@@ -35,9 +35,6 @@ class Line:
 
     def rates(self, step):
         return Nets(self.rate)
-
-    def after_step(self, nets):
-        return nets
 
 
 def take(steps: int, algorithm=Line(), **options) -> list[State]:  # noqa: B008
@@ -67,14 +64,24 @@ def test_a_batch_holds_rows_of_the_runs_own_data_only(key):
         parts = {
             "init": (np.asarray(batch.init), data.init),
             "expert": (np.hstack(batch[1:3]), np.hstack(data.expert)),
-            "offline": (np.hstack(batch[3:]), np.hstack(data.offline)),
+            "offline": (np.hstack(batch[3:6]), np.hstack(data.offline)),
+            "labelled": (np.hstack(batch.labelled or ()), np.hstack(data.labelled or ())),
         }
+        assert len(batch.init) == 125  # a quarter
         for name, (drawn, owned) in parts.items():
             found = (drawn[:, None] == owned[None]).all(axis=2)
             assert found.any(axis=1).all(), name  # each is a row of the data, whole
             assert found.any(axis=0).all(), name  # and none is left out
             counts = found.sum(axis=0)
-            assert counts.std() < 3 * np.sqrt(500 / len(owned)), name
+            assert counts.std() < 3 * np.sqrt(len(drawn) / len(owned)), name
+
+
+def test_the_rows_held_out_are_always_the_same_blocks():
+    rows = jnp.arange(2048)
+    found = np.flatnonzero(held_out(rows))
+    np.testing.assert_array_equal(
+        found, np.ravel(np.arange(480, 512) + 512 * np.arange(4)[:, None])
+    )
 
 
 def test_steps_are_those_of_adam():

@@ -12,7 +12,7 @@ import pytest
 from worlds import noise_data
 
 from lobsdice.algorithms import BC, LobsDICE
-from lobsdice.algorithms.base import hyperparameters
+from lobsdice.algorithms.base import Defaults, hyperparameters
 from lobsdice.algorithms.bc import Nets
 from lobsdice.engine import Member, Options, run_chunk
 from lobsdice.errors import LobsDICEError
@@ -153,7 +153,7 @@ def test_there_must_be_something_to_resume(tmp_path, whole):
 
 
 @hyperparameters
-class Growing:
+class Growing(Defaults):
     """Behaviour cloning whose weights are multiplied after each step."""
 
     growth: float = 1.0

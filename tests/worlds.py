@@ -28,7 +28,7 @@ def noise(steps: int, *, width: int = 3, actions: int = 2, discrete: bool = Fals
 def noise_data(*, discrete: bool = False, seed: int = 0, **options) -> Data:
     """Data that any algorithm can take steps on."""
     expert = noise(40, discrete=discrete, seed=2 * seed + 1)
-    return prepare(expert, noise(80, discrete=discrete, seed=2 * seed), **options)
+    return prepare(expert, noise(80, discrete=discrete, seed=2 * seed), labelled=expert, **options)
 
 
 def beginning(fleet: Fleet) -> State:

@@ -77,6 +77,8 @@ class Data:
     source: Int64[np.ndarray, " n"]
     """Which of `source_names` each offline transition comes from; for diagnosis only."""
     source_names: tuple[str, ...]
+    labelled: Transitions | None = None
+    """Demonstrations whose actions are known, for the algorithms that ask for them."""
 
     @property
     def state_size(self) -> int:
@@ -91,12 +93,15 @@ def prepare(
     terminal: Terminal | str = "keep",
     every: int = 1,
     allow_leak: bool = False,
+    labelled: Episodes | None = None,
 ) -> Data:
     """Data for a learner, from demonstrations (their actions are ignored) and labelled recordings.
 
-    `every` keeps each `every`-th transition of a demonstration. If demonstrated pairs (s, s') occur
-    in the labelled recordings, learning would be handed the demonstrator's actions, so that is
-    refused unless `allow_leak` says that it is meant (as for small discrete state spaces).
+    `every` keeps each `every`-th transition of a demonstration. `labelled` are demonstrations whose
+    actions may be used, for the algorithms that need some; the others never see them. If
+    demonstrated pairs (s, s') occur in the labelled recordings, learning would be handed the
+    demonstrator's actions, so that is refused unless `allow_leak` says that it is meant (as for
+    small discrete state spaces).
     """
     _check_options(expert, offline, initial, every)
     if not allow_leak:
@@ -104,6 +109,8 @@ def prepare(
     normaliser = fit_normaliser(offline, indicator=terminal == "absorbing")
     steps = _steps(offline, terminal)
     table = _state_table(offline, normaliser)
+    if labelled is not None:
+        _check_labelled(labelled, offline)
     return Data(
         init=table[offline.starts if initial == "first" else offline.step_rows],
         expert=observations(expert, terminal=terminal, every=every, normaliser=normaliser),
@@ -112,6 +119,9 @@ def prepare(
         action_space=_space(offline),
         source=_sources(offline)[steps.episode],
         source_names=offline.source_names or ("offline",),
+        labelled=None
+        if labelled is None
+        else transitions(labelled, terminal=terminal, every=every, normaliser=normaliser),
     )
 
 
@@ -254,15 +264,30 @@ def _sources(episodes: Episodes) -> Int64[np.ndarray, " episodes"]:
 
 def _check_options(expert: Episodes, offline: Episodes, initial: Initial | str, every: int) -> None:
     _space(offline)
-    if expert.state_size != offline.state_size:
-        raise LobsDICEError(
-            f"the expert's observations have {expert.state_size} numbers, "
-            f"the offline data's {offline.state_size}"
-        )
+    _check_width("expert's", expert, offline)
     if initial not in get_args(Initial):
         raise LobsDICEError(f"initial is {initial!r}, not one of {get_args(Initial)}")
     if every < 1:
         raise LobsDICEError(f"every is {every}; it must be at least 1")
+
+
+def _check_labelled(labelled: Episodes, offline: Episodes) -> None:
+    _check_width("labelled demonstrations'", labelled, offline)
+    if labelled.action_space is None:
+        raise LobsDICEError("the labelled demonstrations have no actions")
+    if labelled.action_space != offline.action_space:
+        raise LobsDICEError(
+            f"the labelled demonstrations' actions are {labelled.action_space}, "
+            f"the offline data's {offline.action_space}"
+        )
+
+
+def _check_width(whose: str, episodes: Episodes, offline: Episodes) -> None:
+    if episodes.state_size != offline.state_size:
+        raise LobsDICEError(
+            f"the {whose} observations have {episodes.state_size} numbers, "
+            f"the offline data's {offline.state_size}"
+        )
 
 
 def _refuse_leak(expert: Observations, offline: Observations) -> None:

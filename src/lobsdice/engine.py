@@ -14,13 +14,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
-from lobsdice.algorithms.base import Algorithm, Batch, Metrics, hyperparameters
+from lobsdice.algorithms.base import Algorithm, Batch, Labelled, Metrics, hyperparameters
 from lobsdice.data import Data
 
 ADAM = optax.scale_by_adam()
 GRADIENT = "gradient"
+#: Initial states enter losses as a mean with the small factor 1-γ: a few of them are enough.
+INITIAL_SHARE = 4
 
 
 @hyperparameters
@@ -51,16 +53,17 @@ class Member:
 class Pool(NamedTuple):
     """All data of a fleet, set after set, on the device."""
 
-    init: Array
-    expert: tuple[Array, Array]
-    offline: tuple[Array, Array, Array]
+    init: Any
+    expert: Any
+    offline: Any
+    labelled: Any
 
 
 class Slices(NamedTuple):
     """Where a run's data begins in each part of the pool, and how many rows it has there."""
 
-    start: Int[Array, "... 3"]
-    size: Int[Array, "... 3"]
+    start: Int[Array, "... 4"]
+    size: Int[Array, "... 4"]
 
 
 class State(NamedTuple):
@@ -77,20 +80,43 @@ class State(NamedTuple):
 
 def pack(datas: Sequence[Data]) -> tuple[Pool, Slices]:
     """Data sets laid one after the other, and the slices of each."""
-    parts = [(d.init, tuple(d.expert), tuple(d.offline)) for d in datas]
-    pool = Pool(*jax.tree.map(lambda *xs: jnp.asarray(np.concatenate(xs)), *parts))
-    size = np.array([[len(d.init), len(d.expert.s), len(d.offline.s)] for d in datas], np.int32)
+    parts = [
+        Pool(d.init, tuple(d.expert), tuple(d.offline), d.labelled and tuple(d.labelled))
+        for d in datas
+    ]
+    pool = jax.tree.map(lambda *xs: jnp.asarray(np.concatenate(xs)), *parts)
+    size = np.array([[_rows(part) for part in parts_of_one] for parts_of_one in parts], np.int32)
     start = np.cumsum(size, axis=0, dtype=np.int32) - size
     return pool, Slices(jnp.asarray(start), jnp.asarray(size))
 
 
+def _rows(part: Any) -> int:
+    return len(jax.tree.leaves(part)[0]) if part is not None else 0
+
+
 def draw(key: Key[Array, ""], pool: Pool, slices: Slices, n: int) -> Batch:
-    """`n` rows of each part of a run's data, uniformly and with replacement."""
-    u = jax.random.randint(key, (3, n), 0, slices.size[:, None])
-    rows = u + slices.start[:, None]
-    take = [jax.tree.map(lambda x, i=i: x[i], part) for part, i in zip(pool, rows, strict=True)]
-    init, expert, offline = take
-    return Batch(init, *expert, *offline)
+    """`n` rows of each part of a run's data, uniformly and with replacement; of `init` fewer."""
+    number = jax.random.randint(key, (4, n), 0, jnp.maximum(slices.size[:, None], 1))
+    rows = number + slices.start[:, None]
+    few = -(-n // INITIAL_SHARE)
+    which = [rows[0, :few], *rows[1:]]
+    take = [jax.tree.map(lambda x, i=i: x[i], part) for part, i in zip(pool, which, strict=True)]
+    init, expert, offline, labelled = take
+    return Batch(
+        init,
+        *expert,
+        *offline,
+        held_out=held_out(number[2]),
+        labelled=None if labelled is None else Labelled(*labelled),
+    )
+
+
+def held_out(row: Int[Array, " n"]) -> Bool[Array, " n"]:
+    """Which rows of a run's offline data are for validation: blocks of 32 steps, one in sixteen.
+
+    Blocks, because the steps just before and after one are nearly the same as it.
+    """
+    return row // 32 % 16 == 15
 
 
 def start(algorithm: Algorithm, key: Key[Array, ""], state_size: int, space) -> State:

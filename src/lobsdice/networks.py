@@ -1,5 +1,6 @@
 """Networks. Every leaf is a float array, so plain jax.jit, grad, vmap and scan work on them."""
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import equinox as eqx
@@ -8,6 +9,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.spaces import LOG_STD_BOUNDS, MEAN_BOUND, ActionSpace, Box
+
+Values = Float[Array, " n"]
+Features = Float[Array, "n features"]
 
 #: Recorded actions are moved this far inside (-1, 1): the inverse tanh of an action at the bound is
 #: infinite, and a likelihood that strains to reach it makes the policy swing from step to step.
@@ -75,6 +79,33 @@ class TanhGaussian(eqx.Module):
         gaussian = -0.5 * (z**2 + jnp.log(2 * jnp.pi)) - log_std
         return jnp.sum(gaussian - jnp.log1p(-(a**2)), axis=-1)
 
+    def sample(
+        self, s: Float[Array, "*batch state"], key: Key[Array, ""]
+    ) -> Float[Array, "*batch action"]:
+        """An action at each state, differentiable in the policy (reparametrised)."""
+        mean, log_std = self.moments(s)
+        return jnp.tanh(mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape))
+
+    def features(self, a: Float[Array, "*batch action"]) -> Float[Array, "*batch action"]:
+        """Actions as other networks see them."""
+        return a
+
+    def expect(
+        self,
+        s: Float[Array, "n state"],
+        function: Callable[[Features, Values], Values],
+        key: Key[Array, ""],
+    ) -> Values:
+        """E_{a~π(s)}[f(features of a, log π(a|s))] by one sample, differentiable in the policy."""
+        a = self.sample(s, key)
+        return function(a, self.log_prob(s, a))
+
+    def error(
+        self, s: Float[Array, "*batch state"], a: Float[Array, "*batch action"]
+    ) -> Float[Array, "*batch"]:
+        """How far the middle of the policy is from an action: squared, mean over coordinates."""
+        return jnp.mean((jnp.tanh(self.moments(s)[0]) - a) ** 2, axis=-1)
+
 
 class Categorical(eqx.Module):
     """A policy over the actions 0 .. n-1."""
@@ -90,8 +121,43 @@ class Categorical(eqx.Module):
         log_probs = jax.nn.log_softmax(self.net(s))
         return jnp.take_along_axis(log_probs, jnp.expand_dims(a, -1), axis=-1).squeeze(-1)
 
+    def sample(self, s: Float[Array, "*batch state"], key: Key[Array, ""]) -> Int[Array, "*batch"]:
+        """An action at each state; not differentiable, unlike `expect`."""
+        return jax.random.categorical(key, self.net(s))
+
+    def features(self, a: Int[Array, "*batch"]) -> Float[Array, "*batch count"]:
+        """Actions as other networks see them: one-hot."""
+        return jax.nn.one_hot(a, self.net.weights[-1].shape[-1])
+
+    def expect(
+        self,
+        s: Float[Array, "n state"],
+        function: Callable[[Features, Values], Values],
+        key: Key[Array, ""],
+    ) -> Values:
+        """E_{a~π(s)}[f(features of a, log π(a|s))], summed over all actions."""
+        del key
+        log_probs = jax.nn.log_softmax(self.net(s))
+
+        def at(one_hot, log_prob):
+            return function(jnp.broadcast_to(one_hot, log_probs.shape), log_prob)
+
+        values = jax.vmap(at)(jnp.eye(log_probs.shape[-1]), log_probs.T)
+        return jnp.sum(jnp.exp(log_probs.T) * values, axis=0)
+
+    def error(
+        self, s: Float[Array, "*batch state"], a: Int[Array, "*batch"]
+    ) -> Float[Array, "*batch"]:
+        """1 where the likeliest action is another one, else 0."""
+        return jnp.where(jnp.argmax(self.net(s), axis=-1) == a, 0.0, 1.0)
+
 
 PolicyNet = TanhGaussian | Categorical
+
+
+def feature_size(space: ActionSpace) -> int:
+    """How many numbers `features` makes of an action."""
+    return space.size if isinstance(space, Box) else space.n
 
 
 def make_policy(key: Key[Array, ""], state_size: int, space: ActionSpace, width: int) -> PolicyNet:

@@ -168,7 +168,8 @@ def fingerprint(data: Data) -> str:
     """A short name for everything in a data set that training and its policies depend on."""
     digest = hashlib.blake2b(digest_size=16)
     normaliser = data.normaliser
-    for array in (data.init, *data.expert, *data.offline, normaliser.mean, normaliser.scale):
+    parts = (data.init, *data.expert, *data.offline, *(data.labelled or ()))
+    for array in (*parts, normaliser.mean, normaliser.scale):
         digest.update(f"{array.shape}{array.dtype}".encode())
         digest.update(np.ascontiguousarray(array).data)
     digest.update(json.dumps([to_json(data.action_space), bool(normaliser.indicator)]).encode())

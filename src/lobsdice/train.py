@@ -64,6 +64,14 @@ class Fleet:
         for data in self.datas:
             if (data.state_size, data.action_space) != (first.state_size, first.action_space):
                 raise LobsDICEError("the data sets of a fleet must agree in states and actions")
+            if (data.labelled is None) != (first.labelled is None):
+                raise LobsDICEError("all data sets of a fleet must have labels, or none")
+        for member in self.members:
+            if member.algorithm.needs_labels and self.datas[member.data].labelled is None:
+                raise LobsDICEError(
+                    f"{type(member.algorithm).__name__} learns from demonstrations with actions, "
+                    "of which the data has none: give them to `prepare` as `labelled`"
+                )
         if len({jax.tree.structure((m.algorithm, m.options)) for m in self.members}) > 1:
             raise LobsDICEError(
                 "the runs of a fleet may differ in seed, data and real-valued hyperparameters, "

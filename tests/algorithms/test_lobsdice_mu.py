@@ -10,6 +10,7 @@ import pytest
 from algorithms.probe import QUICK, at_pairs, at_states, fit, policy_table, weighted
 from algorithms.transcription import (
     assert_same_slope,
+    double,
     log_ratio,
     network,
     plain,
@@ -66,7 +67,7 @@ each_form = pytest.mark.parametrize("algorithm", FORMS.values(), ids=FORMS)
 def batch(key):
     pool, slices = pack([noise_data()])
     batch = draw(key, pool, jax.tree.map(lambda x: x[0], slices), 7)
-    return jax.tree.map(lambda x: x.astype(jnp.float64), batch)
+    return double(batch)
 
 
 def start(algorithm, key):
@@ -115,7 +116,8 @@ def test_the_penalty_on_mu_is_its_squared_slope_at_offline_pairs_and_between(bat
     nets = start(BASE, key)
     b = jax.tree.map(np.asarray, batch)
     k_mu = jax.random.split(key, 3)[2]
-    x, y = np.hstack([b.expert_s, b.expert_s_next]), np.hstack([b.s, b.s_next])
+    x = np.hstack([b.expert_s, b.expert_s_next])[:4]  # half of seven rows
+    y = np.hstack([b.s, b.s_next])[:4]
     u = np.asarray(jax.random.uniform(k_mu, (len(x), 1)))
     points = np.vstack([y, y + u * (x - y)])
     mu_slope = slope(lambda z: network(plain(nets.multipliers.mu), z)[:, 0], points)

@@ -54,6 +54,11 @@ def policy_objective(net, weight, b):
 # ---- Networks and gradients from outside ----
 
 
+def double(batch):
+    """The batch with all its real numbers in double precision."""
+    return jax.tree.map(lambda x: x.astype(float) if x.dtype == np.float32 else x, batch)
+
+
 def plain(net):
     return ([np.array(w) for w in net.net.weights], [np.array(b) for b in net.net.biases])
 

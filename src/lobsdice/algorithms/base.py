@@ -8,22 +8,34 @@ from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Protocol, TypeVar, dataclass_transform, runtime_checkable
 
 import jax
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from lobsdice.spaces import ActionSpace
 
 Metrics = dict[str, Float[Array, "..."]]
 
 
+class Labelled(NamedTuple):
+    """Transitions with their actions."""
+
+    s: Float[Array, "n state"]
+    a: Float[Array, "n action"] | Int[Array, " n"]
+    s_next: Float[Array, "n state"]
+
+
 class Batch(NamedTuple):
     """Rows drawn independently and uniformly from each part of the data."""
 
-    init: Float[Array, "n state"]
+    init: Float[Array, "n0 state"]
     expert_s: Float[Array, "n state"]
     expert_s_next: Float[Array, "n state"]
     s: Float[Array, "n state"]
     a: Float[Array, "n action"] | Int[Array, " n"]
     s_next: Float[Array, "n state"]
+    held_out: Bool[Array, " n"]
+    """Offline rows to validate on; those who report a validation error must not learn from them."""
+    labelled: Labelled | None = None
+    """Demonstrations whose actions are known, if the data has some."""
 
 
 @runtime_checkable
@@ -36,6 +48,11 @@ class Algorithm(Protocol):
     @property
     def penalty_every(self) -> int:
         """Penalties count in each `penalty_every`-th step only, at as many times the weight."""
+        ...
+
+    @property
+    def needs_labels(self) -> bool:
+        """Whether it learns from demonstrations with actions, too."""
         ...
 
     def init(self, key: Key[Array, ""], state_size: int, space: ActionSpace) -> Any:
@@ -58,6 +75,17 @@ class Algorithm(Protocol):
     def after_step(self, nets: Any) -> Any:
         """The networks after a gradient step, for target networks to follow."""
         ...
+
+
+class Defaults:
+    """What most algorithms answer to the loop: no labels needed, no target networks."""
+
+    @property
+    def needs_labels(self) -> bool:
+        return False
+
+    def after_step(self, nets: Any) -> Any:
+        return nets
 
 
 Class = TypeVar("Class", bound=type)

@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Key
 
@@ -20,16 +21,20 @@ from lobsdice.ratio import (
 )
 
 
-def pairs(
-    s: Float[Array, "n state"], s_next: Float[Array, "n state"]
-) -> Float[Array, "n two_states"]:
-    """A state and the next one, side by side."""
-    return jnp.concatenate([s, s_next], axis=-1)
+def beside(x: Float[Array, "n first"], y: Float[Array, "n second"]) -> Rows:
+    """A state and the next one, or a state and an action, side by side."""
+    return jnp.concatenate([x, y], axis=-1)
 
 
-def at(net: Any, *parts: Rows) -> list[Values]:
+def at(net: Any, *parts: Float[Array, "_ features"]) -> list[Float[Array, " _"]]:
     """A network at several sets of rows, in one pass: wide matrix products are cheaper."""
-    return jnp.split(net(jnp.concatenate(parts)), len(parts))
+    ends = np.cumsum([len(part) for part in parts])
+    return jnp.split(net(jnp.concatenate(parts)), ends[:-1].tolist())
+
+
+def share(rows: Rows, parts: int) -> Float[Array, "m features"]:
+    """The first of so many equal parts: rows are drawn at random, so a part is a smaller draw."""
+    return rows[: -(-len(rows) // parts)]
 
 
 def ratio_loss(
@@ -45,9 +50,9 @@ def ratio_penalty(
     net: Any, expert: Rows, offline: Rows, key: Key[Array, ""], *, floor: Number
 ) -> Float[Array, ""]:
     """How far r is from slope one, between expert and offline rows and among offline rows."""
-    # Rows are drawn at random, so a neighbour is as good a partner as any other row.
-    x = jnp.concatenate([expert, offline])
-    y = jnp.concatenate([offline, jnp.roll(offline, 1, axis=0)])
+    # A neighbour is as good a partner as any other row.
+    x = jnp.concatenate([share(expert, 2), share(offline, 2)])
+    y = jnp.concatenate([share(offline, 2), share(jnp.roll(offline, 1, axis=0), 2)])
     points = between(key, x, y)
     return unit_slope_penalty(slopes(lambda x: bounded_log_ratio(net(x), floor), points))
 
@@ -60,8 +65,16 @@ def critic_penalty(
     return flat_slope_penalty(slopes(net, points))
 
 
+def pair_critic_penalty(
+    net: Any, expert: Rows, offline: Rows, key: Key[Array, ""]
+) -> Float[Array, ""]:
+    """`critic_penalty` of a function of pairs, or of whatever the rows are."""
+    expert, offline = share(expert, 2), share(offline, 2)
+    return critic_penalty(net, expert, offline, key, more=offline)
+
+
 def state_critic_penalty(net: Any, batch: Batch, key: Key[Array, ""]) -> Float[Array, ""]:
     """`critic_penalty` of a function of the state, at both ends of transitions."""
-    expert = jnp.concatenate([batch.expert_s, batch.expert_s_next])
-    offline = jnp.concatenate([batch.s, batch.s_next])
-    return critic_penalty(net, expert, offline, key, more=batch.s)
+    expert = jnp.concatenate([share(batch.expert_s, 3), share(batch.expert_s_next, 3)])
+    offline = jnp.concatenate([share(batch.s, 3), share(batch.s_next, 3)])
+    return critic_penalty(net, expert, offline, key, more=share(batch.s, 3))

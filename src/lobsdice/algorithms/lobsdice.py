@@ -24,10 +24,10 @@ import jax.numpy as jnp
 from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Int, Key
 
-from lobsdice.algorithms.base import Batch, Metrics, hyperparameters
+from lobsdice.algorithms.base import Batch, Defaults, Metrics, hyperparameters
 from lobsdice.algorithms.discriminator import (
     at,
-    pairs,
+    beside,
     ratio_loss,
     ratio_penalty,
     state_critic_penalty,
@@ -45,7 +45,7 @@ class Nets(NamedTuple):
 
 
 @hyperparameters
-class LobsDICE:
+class LobsDICE(Defaults):
     """Hyperparameters of LobsDICE; the paper's for MuJoCo, where nothing else is said."""
 
     gamma: float = 0.99
@@ -82,8 +82,8 @@ class LobsDICE:
     def loss(
         self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: bool
     ) -> tuple[Float[Array, ""], Metrics]:
-        expert = pairs(batch.expert_s, batch.expert_s_next)
-        offline = pairs(batch.s, batch.s_next)
+        expert = beside(batch.expert_s, batch.expert_s_next)
+        offline = beside(batch.s, batch.s_next)
         r_loss, r = ratio_loss(nets.r, expert, offline, floor=self.ratio_floor)
 
         nu_init, nu, nu_next = at(nets.nu, batch.init, batch.s, batch.s_next)
@@ -103,8 +103,8 @@ class LobsDICE:
 
     def _penalties(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> Metrics:
         k_r, k_nu = jax.random.split(key)
-        expert = pairs(batch.expert_s, batch.expert_s_next)
-        offline = pairs(batch.s, batch.s_next)
+        expert = beside(batch.expert_s, batch.expert_s_next)
+        offline = beside(batch.s, batch.s_next)
         r_penalty = ratio_penalty(nets.r, expert, offline, k_r, floor=self.ratio_floor)
         nu_penalty = state_critic_penalty(nets.nu, batch, k_nu)
         return {
@@ -118,6 +118,3 @@ class LobsDICE:
         alone = jnp.where(step < self.pretrain, 1.0, 0.0)
         later = 1 - alone
         return Nets(alone * self.ratio_rate, later * self.nu_rate, later * self.policy_rate)
-
-    def after_step(self, nets: Nets) -> Nets:
-        return nets

@@ -25,11 +25,11 @@ import jax.numpy as jnp
 from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Int, Key
 
-from lobsdice.algorithms.base import Batch, Metrics, hyperparameters
+from lobsdice.algorithms.base import Batch, Defaults, Metrics, hyperparameters
 from lobsdice.algorithms.discriminator import (
     at,
-    critic_penalty,
-    pairs,
+    beside,
+    pair_critic_penalty,
     ratio_loss,
     ratio_penalty,
     state_critic_penalty,
@@ -58,7 +58,7 @@ class Nets(NamedTuple):
 
 
 @hyperparameters
-class LobsDICEMu:
+class LobsDICEMu(Defaults):
     """Hyperparameters of two-variable LobsDICE; those that it shares are `LobsDICE`'s."""
 
     gamma: float = 0.99
@@ -129,14 +129,14 @@ class LobsDICEMu:
         """What is to be matched, of the expert's and of the offline transitions."""
         if self.state_matching:
             return batch.expert_s, batch.s
-        return pairs(batch.expert_s, batch.expert_s_next), pairs(batch.s, batch.s_next)
+        return beside(batch.expert_s, batch.expert_s_next), beside(batch.s, batch.s_next)
 
     def _penalties(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> Metrics:
         k_r, k_nu, k_mu = jax.random.split(key, 3)
         mu, nu = nets.multipliers
         expert, offline = self._matched(batch)
         r_penalty = ratio_penalty(nets.r, expert, offline, k_r, floor=self.ratio_floor)
-        mu_penalty = critic_penalty(mu, expert, offline, k_mu, more=offline)
+        mu_penalty = pair_critic_penalty(mu, expert, offline, k_mu)
         nu_penalty = state_critic_penalty(nu, batch, k_nu)
         return {
             "ratio_penalty": self.ratio_penalty * r_penalty,
@@ -146,6 +146,3 @@ class LobsDICEMu:
 
     def rates(self, step: Int[Array, ""]) -> Nets:
         return Nets(self.ratio_rate, Multipliers(self.mu_rate, self.nu_rate), self.policy_rate)
-
-    def after_step(self, nets: Nets) -> Nets:
-        return nets

@@ -7,6 +7,8 @@ It is named by `module:class`, so that only the command that is called gets impo
 
 from dataclasses import dataclass
 
+from lobsdice.catalogue import CATALOGUE
+
 
 @dataclass(frozen=True)
 class Command:
@@ -39,13 +41,8 @@ TRAIN = Group(
     "Learn a policy from demonstrations and labelled recordings.",
     "lobsdice train lobsdice --expert demos.npz --offline logs.npz --out runs/mine",
     {
-        "lobsdice": Command(
-            "lobsdice.cli.train:Train_lobsdice", "Match the expert's state transitions (the paper)."
-        ),
-        "lobsdice_mu": Command(
-            "lobsdice.cli.train:Train_lobsdice_mu", "The same with a network for each multiplier."
-        ),
-        "bc": Command("lobsdice.cli.train:Train_bc", "Clone the behaviour in the recordings."),
+        name: Command(f"lobsdice.cli.train:Train_{name}", entry.summary)
+        for name, entry in CATALOGUE.items()
     },
 )
 
@@ -68,6 +65,9 @@ ROOT = Group(
     {
         "data": DATA,
         "train": TRAIN,
+        "algorithms": Command(
+            "lobsdice.cli.algorithms:Algorithms", "List what there is to train with."
+        ),
         "experiment": EXPERIMENT,
         "resume": Command("lobsdice.cli.train:Resume", "Go on with an interrupted run."),
         "evaluate": Command("lobsdice.cli.train:Evaluate", "Measure trained policies' returns."),

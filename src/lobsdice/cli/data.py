@@ -37,7 +37,9 @@ class Preparation:
     allow_leak: bool = False
     """Go on even if demonstrated transitions occur among the labelled ones."""
 
-    def __call__(self, expert: Episodes, offline: Episodes) -> Data:
+    def __call__(
+        self, expert: Episodes, offline: Episodes, labelled: Episodes | None = None
+    ) -> Data:
         with console.waiting("Preparing the data"):
             return prepare(
                 expert,
@@ -46,6 +48,7 @@ class Preparation:
                 terminal=self.terminal,
                 every=self.subsample,
                 allow_leak=self.allow_leak,
+                labelled=labelled,
             )
 
 

@@ -51,6 +51,16 @@ def print_summary(reports: list[Report]) -> None:
     console.out.print(table)
 
 
+def print_rows(rows: list[Report], columns: tuple[str, ...]) -> None:
+    """A table of text, one line a row."""
+    table = _table(None)
+    for name in columns:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*(_text(row[name]) for name in columns))
+    console.out.print(table)
+
+
 def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 

@@ -13,11 +13,12 @@ import tyro
 from tyro.conf import OmitArgPrefixes, Positional
 
 from lobsdice import console
-from lobsdice.algorithms import ALGORITHMS
+from lobsdice.algorithms import ALGORITHMS, Algorithm
 from lobsdice.cli import output
 from lobsdice.cli.data import Out, Preparation, Reading, read_together
 from lobsdice.data import Data
 from lobsdice.engine import Member, Options
+from lobsdice.episodes import Episodes
 from lobsdice.errors import LobsDICEError
 from lobsdice.evaluate import evaluate
 from lobsdice.formats import DEFAULTS, ReadOptions
@@ -41,6 +42,9 @@ class Settings:
     """The demonstrations; actions in them are ignored."""
     offline: Some = ()
     """One or more recordings with actions."""
+    labelled: str | None = None
+    """Demonstrations whose actions may be used, for the algorithms that need some (default, for
+    those: the actions in the file of the demonstrations)."""
     task: str | None = None
     """Instead of files, a built-in task: hopper, walker2d, halfcheetah or ant."""
     demonstrations: int = 5
@@ -74,8 +78,8 @@ class Settings:
         """Train, or go on training; `about` is what the run's folder says of it."""
         loggers = self.loggers(about)
         data, evaluation = self.data()
-        algorithm = vars(self)["algorithm"]  # the one field that differs between the commands
-        members = tuple(Member(algorithm, seed, 0, self.training) for seed in range(self.seeds))
+        seeds = range(self.seeds)
+        members = tuple(Member(self._algorithm, seed, 0, self.training) for seed in seeds)
         with hint_on_interrupt(self.out):
             run = train_fleet(
                 Fleet(members, (data,)),
@@ -108,16 +112,39 @@ class Settings:
             raise LobsDICEError("name either --task or both --expert and --offline")
         if self.task is not None:
             task = self.load_task(self.task)
-            data = self.preparation(task.expert, task.offline)
+            labelled = task.labelled if self.needs_labels else None
+            data = self.preparation(task.expert, task.offline, labelled)
             return data, lambda policies: task.evaluate(policies, episodes=self.episodes)
         if self.expert is None or not self.offline:
             raise LobsDICEError("both --expert and --offline are needed")
         expert = read_together((self.expert,), self.read)
-        data = self.preparation(expert, read_together(self.offline, self.read))
+        offline = read_together(self.offline, self.read)
+        data = self.preparation(expert, offline, self.read_labelled(expert))
         if self.env is None:
             return data, None
         make(self.env)  # a wrong name is an error now, and not at the first evaluation
         return data, lambda policies: summaries(self.env or "", policies, episodes=self.episodes)
+
+    @property
+    def _algorithm(self) -> Algorithm:
+        return vars(self)["algorithm"]  # the one field that differs between the commands
+
+    @property
+    def needs_labels(self) -> bool:
+        return self._algorithm.needs_labels
+
+    def read_labelled(self, expert: Episodes) -> Episodes | None:
+        """Demonstrations with actions: those named, or else the expert's if there is a need."""
+        if self.labelled is not None:
+            return read_together((self.labelled,), self.read)
+        if not self.needs_labels:
+            return None
+        if expert.actions is None:
+            raise LobsDICEError(
+                f"{type(self._algorithm).__name__} learns from demonstrations with actions, and "
+                f"{self.expert} has none; name some with --labelled"
+            )
+        return expert
 
     def load_task(self, name: str) -> Task:
         counts: dict[str, int] = dict(zip(SOURCES, self.mixture, strict=True))
@@ -286,6 +313,7 @@ def to_plain(settings: Settings) -> dict[str, Any]:
     # A run may be resumed from another working folder. What is no file may be a data set's name.
     files = {
         "expert": settings.expert and _absolute(settings.expert),
+        "labelled": settings.labelled and _absolute(settings.labelled),
         "offline": [_absolute(path) for path in settings.offline],
     }
     return asdict(settings) | files | {"out": str(settings.out), "name": name}

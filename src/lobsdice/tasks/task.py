@@ -41,6 +41,8 @@ class Task:
     """Demonstrations, without actions."""
     offline: Episodes
     """Episodes with actions, each labelled with its source; none is among the demonstrations."""
+    labelled: Episodes
+    """The demonstrations with their actions, for the algorithms that need them."""
     spec: Spec
 
     @cached_property
@@ -49,6 +51,13 @@ class Task:
         from lobsdice.data import prepare
 
         return prepare(self.expert, self.offline)
+
+    @cached_property
+    def labelled_data(self) -> "Data":
+        """The same with the demonstrations' actions, for the algorithms that need them."""
+        from lobsdice.data import prepare
+
+        return prepare(self.expert, self.offline, labelled=self.labelled)
 
     def evaluate(self, policies: "Sequence[Policy]", **options: Any) -> list[dict[str, float]]:
         """The mean return and normalised score of each policy; `options` are `evaluate`'s."""
@@ -90,10 +99,12 @@ def load(
     skip = {"expert": expert}
     counts = {"expert": expert} | {s: n + skip.get(s, 0) for s, n in offline.items()}
     episodes = cached(spec, counts, seed=seed, workers=workers)
+    demonstrations = episodes["expert"].first(expert)
     return Task(
         name=name,
-        expert=episodes["expert"].first(expert).without_actions(),
+        expert=demonstrations.without_actions(),
         offline=mixture({s: episodes[s].first(n, skip=skip.get(s, 0)) for s, n in offline.items()}),
+        labelled=demonstrations,
         spec=spec,
     )
 

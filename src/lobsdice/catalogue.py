@@ -1,0 +1,41 @@
+"""What there is to train with: one line an algorithm, without importing any of them.
+
+The command line, the table of classes in `algorithms/` and the documentation's tests read this.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One algorithm: `class_name` in `lobsdice.algorithms.<name>`."""
+
+    class_name: str
+    summary: str
+    citation: str
+    needs: str
+    """What data it learns from."""
+
+
+STATES = "demonstrations (s, s'); recordings (s, a, s')"
+
+CATALOGUE: dict[str, Entry] = {
+    "lobsdice": Entry(
+        "LobsDICE",
+        "Match the expert's state transitions (the paper).",
+        "Kim et al. 2022, arXiv:2202.13536",
+        STATES,
+    ),
+    "lobsdice_mu": Entry(
+        "LobsDICEMu",
+        "The same with a network for each multiplier.",
+        "Kim et al. 2022, arXiv:2202.13536, appendices B and F",
+        STATES,
+    ),
+    "bc": Entry(
+        "BC",
+        "Clone the behaviour in the recordings.",
+        "Pomerleau 1991",
+        "recordings (s, a), or labelled demonstrations (s, a)",
+    ),
+}
