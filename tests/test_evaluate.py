@@ -75,3 +75,9 @@ def test_misfits_are_sentences(carts, pendulums):
     wide = [random_policy(5, Discrete(2), 0)]
     with pytest.raises(LobsDICEError, match="takes observations of 5 numbers"):
         evaluate(wide, CARTPOLE, workers=2)
+
+
+def test_each_policy_may_have_an_environment_of_its_own(carts, pendulums):
+    together = evaluate([carts[0], pendulums[0]], [CARTPOLE, PENDULUM], episodes=2, workers=1)
+    np.testing.assert_array_equal(together[0], evaluate(carts[:1], CARTPOLE, episodes=2)[0])
+    np.testing.assert_array_equal(together[1], evaluate(pendulums[:1], PENDULUM, episodes=2)[0])

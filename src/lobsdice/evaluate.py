@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float64
@@ -12,6 +12,7 @@ from lobsdice.policy import Policy
 from lobsdice.spaces import Discrete
 from lobsdice.tasks.environment import Environment, make, returns
 from lobsdice.tasks.pool import as_completed, cores
+from lobsdice.tasks.table import task_of
 
 #: Enters the seed of every evaluation, so that none repeats an episode of the data.
 EVALUATION = 7919
@@ -29,7 +30,7 @@ class Job(NamedTuple):
 
 def evaluate(
     policies: Sequence[Policy],
-    environment: str,
+    environment: str | Sequence[str],
     *,
     episodes: int = 10,
     seed: int = 0,
@@ -38,21 +39,39 @@ def evaluate(
 ) -> Float64[np.ndarray, "policies episodes"]:
     """The return of each policy in each episode; episode i starts alike for every policy.
 
-    `environment` is a built-in task's name or a Gymnasium id. `stochastic` draws actions from
-    the policy instead of taking the likeliest.
+    `environment` is a built-in task's name or a Gymnasium id, or one for each policy. `stochastic`
+    draws actions from the policy instead of taking the likeliest.
     """
     if episodes < 1:
         raise LobsDICEError(f"cannot evaluate {episodes} episodes")
     seeds = np.random.SeedSequence([EVALUATION, seed]).spawn(episodes)
+    where = [environment] * len(policies) if isinstance(environment, str) else environment
     jobs = [
-        Job(i * episodes + j, policy, environment, s, stochastic)
-        for i, policy in enumerate(policies)
+        Job(i * episodes + j, policy, here, s, stochastic)
+        for i, (policy, here) in enumerate(zip(policies, where, strict=True))
         for j, s in enumerate(seeds)
     ]
     found = np.empty(len(jobs))
     for job, value in as_completed(run, jobs, min(workers or cores(), len(jobs))):
         found[job.number] = value
     return found.reshape(len(policies), episodes)
+
+
+def summaries(
+    policies: Sequence[Policy], environment: str, **options: Any
+) -> list[dict[str, float]]:
+    """Mean and spread of each policy's returns, and its normalised score in a built-in task.
+
+    `options` are those of `evaluate`.
+    """
+    spec = task_of(environment)
+    reports = []
+    for row in evaluate(policies, environment, **options):
+        report = {"return": float(row.mean()), "return_std": float(row.std())}
+        if spec is not None:
+            report["score"] = float(spec.normalised(row.mean()))
+        reports.append(report)
+    return reports
 
 
 def run(job: Job) -> float:

@@ -2,7 +2,7 @@
 
 import secrets
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, make_dataclass
 from pathlib import Path
@@ -20,12 +20,12 @@ from lobsdice.data import Data
 from lobsdice.engine import Member, Options
 from lobsdice.episodes import Episodes
 from lobsdice.errors import LobsDICEError
-from lobsdice.evaluate import evaluate
+from lobsdice.evaluate import summaries
 from lobsdice.formats import DEFAULTS, ReadOptions
 from lobsdice.loggers import Logger, TensorBoard, WandB
 from lobsdice.policy import Policy, load_policy
 from lobsdice.runs import RunFolder
-from lobsdice.tasks import SOURCES, TASKS, Task, load, make
+from lobsdice.tasks import SOURCES, Task, load, make
 from lobsdice.train import Evaluate as Evaluation
 from lobsdice.train import Fleet, Run, train_fleet
 
@@ -123,7 +123,7 @@ class Settings:
         if self.env is None:
             return data, None
         make(self.env)  # a wrong name is an error now, and not at the first evaluation
-        return data, lambda policies: summaries(self.env or "", policies, episodes=self.episodes)
+        return data, lambda policies: summaries(policies, self.env or "", episodes=self.episodes)
 
     @property
     def _algorithm(self) -> Algorithm:
@@ -229,13 +229,14 @@ class Evaluate:
         env = self.env or self.task()
         with console.waiting("Evaluating"):
             found = summaries(
-                env,
                 list(policies.values()),
+                env,
                 episodes=self.episodes,
                 seed=self.seed,
                 stochastic=self.stochastic,
             )
-        reports = [{"run": run} | report for run, report in zip(policies, found, strict=True)]
+        facts = ({"run": run, "episodes": self.episodes} for run in policies)
+        reports = [fact | report for fact, report in zip(facts, found, strict=True)]
         if self.json:
             return output.print_json(reports)
         for report in reports:
@@ -253,24 +254,6 @@ class Evaluate:
         if name is None:
             raise LobsDICEError("name the environment to evaluate in with --env")
         return name
-
-
-def summaries(env: str, policies: Sequence[Policy], **options: Any) -> list[dict[str, Any]]:
-    """Mean and spread of each policy's returns, and its normalised score in a built-in task."""
-    returns = evaluate(policies, env, **options)
-    reports = []
-    for row in returns:
-        report = {"return": float(row.mean()), "return_std": float(row.std()), "episodes": len(row)}
-        spec = task_of(env)
-        if spec is not None:
-            report["score"] = float(spec.normalised(row.mean()))
-        reports.append(report)
-    return reports
-
-
-def task_of(env: str):
-    """The built-in task of this name or Gymnasium id, if there is one."""
-    return next((spec for spec in TASKS.values() if env in (spec.name, spec.environment)), None)
 
 
 @contextmanager

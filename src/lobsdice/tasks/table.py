@@ -86,6 +86,11 @@ def spec_of(task: str) -> Spec:
     return TASKS[task]
 
 
+def task_of(environment: str) -> Spec | None:
+    """The built-in task of this name or Gymnasium id, if there is one."""
+    return next((s for s in TASKS.values() if environment in (s.name, s.environment)), None)
+
+
 @cache
 def _references() -> dict[str, dict[str, dict[str, Any]]]:
     return json.loads(REFERENCES.read_text())["returns"]

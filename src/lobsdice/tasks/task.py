@@ -61,17 +61,9 @@ class Task:
 
     def evaluate(self, policies: "Sequence[Policy]", **options: Any) -> list[dict[str, float]]:
         """The mean return and normalised score of each policy; `options` are `evaluate`'s."""
-        from lobsdice.evaluate import evaluate
+        from lobsdice.evaluate import summaries
 
-        returns = evaluate(policies, self.name, **options)
-        return [
-            {
-                "return": float(mean),
-                "return_std": float(deviation),
-                "score": float(self.normalised(mean)),
-            }
-            for mean, deviation in zip(returns.mean(axis=1), returns.std(axis=1), strict=True)
-        ]
+        return summaries(policies, self.name, **options)
 
     def normalised(self, score):
         """100 (score − random) / (expert − random), for a return or an array of them."""
@@ -96,17 +88,32 @@ def load(
     offline = {source: n for source, n in offline.items() if n}
     if not expert or not offline:
         raise LobsDICEError("a task needs at least one demonstration and one offline episode")
-    skip = {"expert": expert}
-    counts = {"expert": expert} | {s: n + skip.get(s, 0) for s, n in offline.items()}
-    episodes = cached(spec, counts, seed=seed, workers=workers)
-    demonstrations = episodes["expert"].first(expert)
+    episodes = cached(spec, needed(expert, offline), seed=seed, workers=workers)
+    demonstrations, rest = divide(episodes, expert, offline)
     return Task(
         name=name,
         expert=demonstrations.without_actions(),
-        offline=mixture({s: episodes[s].first(n, skip=skip.get(s, 0)) for s, n in offline.items()}),
+        offline=rest,
         labelled=demonstrations,
         spec=spec,
     )
+
+
+def needed(expert: int, offline: Mapping[str, int]) -> dict[str, int]:
+    """How many episodes of each source `divide` takes."""
+    return {"expert": expert} | {s: n + _skipped(s, expert) for s, n in offline.items()}
+
+
+def divide(
+    episodes: Mapping[str, Episodes], expert: int, offline: Mapping[str, int]
+) -> tuple[Episodes, Episodes]:
+    """Demonstrations, and offline data that has none of them: the first and the next episodes."""
+    rest = {s: episodes[s].first(n, skip=_skipped(s, expert)) for s, n in offline.items()}
+    return episodes["expert"].first(expert), mixture(rest)
+
+
+def _skipped(source: str, expert: int) -> int:
+    return expert if source == "expert" else 0
 
 
 def cached(
