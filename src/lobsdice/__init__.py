@@ -10,7 +10,15 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from lobsdice import tabular
-    from lobsdice.algorithms import BC, LobsDICE, LobsDICEMu
+    from lobsdice.algorithms import (
+        BC,
+        BCO,
+        SMODICE,
+        DemoDICE,
+        DemoDICEfO,
+        LobsDICE,
+        LobsDICEMu,
+    )
     from lobsdice.data import Data, Observations, Transitions, prepare
     from lobsdice.engine import Options
     from lobsdice.episodes import Episodes, concatenate, mixture
@@ -23,7 +31,15 @@ if TYPE_CHECKING:
     from lobsdice.train import Run, train
 
 _HOMES = {
-    "algorithms": ("BC", "LobsDICE", "LobsDICEMu"),
+    "algorithms": (
+        "BC",
+        "BCO",
+        "DemoDICE",
+        "DemoDICEfO",
+        "LobsDICE",
+        "LobsDICEMu",
+        "SMODICE",
+    ),
     "data": ("Data", "Observations", "Transitions", "prepare"),
     "engine": ("Options",),
     "episodes": ("Episodes", "concatenate", "mixture"),
@@ -39,9 +55,13 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "BC",
+    "BCO",
+    "SMODICE",
     "Box",
     "Data",
     "DataWarning",
+    "DemoDICE",
+    "DemoDICEfO",
     "Discrete",
     "Episodes",
     "LobsDICE",

@@ -38,4 +38,28 @@ CATALOGUE: dict[str, Entry] = {
         "Pomerleau 1991",
         "recordings (s, a), or labelled demonstrations (s, a)",
     ),
+    "bco": Entry(
+        "BCO",
+        "Clone the actions that an inverse model infers.",
+        "Torabi et al. 2018, arXiv:1805.01954",
+        STATES,
+    ),
+    "demodice": Entry(
+        "DemoDICE",
+        "Match the expert's states and actions.",
+        "Kim et al. 2022, ICLR",
+        "labelled demonstrations (s, a); recordings (s, a, s')",
+    ),
+    "demodicefo": Entry(
+        "DemoDICEfO",
+        "DemoDICE with actions that an inverse model infers.",
+        "Kim et al. 2022, arXiv:2202.13536",
+        STATES,
+    ),
+    "smodice": Entry(
+        "SMODICE",
+        "Match the expert's states, by an upper bound.",
+        "Ma et al. 2022, arXiv:2202.02433",
+        "demonstrations (s); recordings (s, a, s')",
+    ),
 }

@@ -1,4 +1,4 @@
-"""The dual objectives of LobsDICE as functions of values.
+"""The dual objectives of LobsDICE and its kin as functions of values.
 
 The paper is Kim et al., NeurIPS 2022, arXiv:2202.13536; its labels name the equations.
 Each function takes vectors of values at n samples, under the batch mean or under given
@@ -55,6 +55,34 @@ def weights(e: Values, *, alpha: Number, p: Probs = None) -> Values:
     """w = d/d^I ∝ exp(e / (1+α)), normalised so that E_{d^I}[w] = 1."""
     x = e / (1 + alpha)
     return jnp.exp(x - log_mean_exp(x, p))
+
+
+def chi2_conjugate(e: Values) -> Values:
+    """max_{w≥0} w e - (w-1)²/2, which is e + e²/2 where e > -1, and -1/2 below."""
+    return (_chi2_maximiser(e) ** 2 - 1) / 2
+
+
+def _chi2_maximiser(e: Values) -> Values:
+    return jnp.maximum(e + 1, 0)
+
+
+def dual_chi2(
+    nu_init: InitValues,
+    e: Values,
+    *,
+    gamma: Number,
+    p_init: InitValues | None = None,
+    p: Probs = None,
+) -> Scalar:
+    """(1-γ) E_{p0}[ν(s)] + E_{d^I}[f*(e)], f* the conjugate of χ²; α is zero (SMODICE)."""
+    return (1 - gamma) * mean(nu_init, p_init) + mean(chi2_conjugate(e), p)
+
+
+def weights_chi2(e: Values, *, p: Probs = None) -> Values:
+    """w = d/d^I ∝ max(e + 1, 0), normalised so that E_{d^I}[w] = 1, unless all are zero."""
+    w = _chi2_maximiser(e)
+    total = mean(w, p)
+    return w / jnp.where(total > 0, total, 1.0)
 
 
 def lagrange_dual(

@@ -8,15 +8,29 @@ from lobsdice.catalogue import CATALOGUE
 
 if TYPE_CHECKING:
     from lobsdice.algorithms.bc import BC
+    from lobsdice.algorithms.bco import BCO
+    from lobsdice.algorithms.demodice import DemoDICE
+    from lobsdice.algorithms.demodicefo import DemoDICEfO
     from lobsdice.algorithms.lobsdice import LobsDICE
     from lobsdice.algorithms.lobsdice_mu import LobsDICEMu
+    from lobsdice.algorithms.smodice import SMODICE
 
 ALGORITHMS: dict[str, type[Algorithm]] = {
     name: getattr(importlib.import_module(f"lobsdice.algorithms.{name}"), entry.class_name)
     for name, entry in CATALOGUE.items()
 }
 
-__all__ = ["ALGORITHMS", "BC", "Algorithm", "LobsDICE", "LobsDICEMu"]
+__all__ = [
+    "ALGORITHMS",
+    "BC",
+    "BCO",
+    "SMODICE",
+    "Algorithm",
+    "DemoDICE",
+    "DemoDICEfO",
+    "LobsDICE",
+    "LobsDICEMu",
+]
 
 
 def __getattr__(name: str) -> Any:

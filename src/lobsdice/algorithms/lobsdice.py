@@ -13,27 +13,19 @@ weighted behaviour cloning. Three networks are trained jointly, without target n
     c(s,s')      σ(nets.r)     how likely a pair is the expert's
     r(s,s')      r             log d^E(s,s') / d^I(s,s'), bounded
     ν(s)         nets.nu       multiplier of the flow constraint at s
-    A_ν(s,s')    e             r(s,s') + γ ν(s') - ν(s)
-    w̃_ν          w             d/d^I, self-normalised in the batch
+    w̃_ν          w             d/d^I ∝ exp(A_ν / (1+α)), A_ν(s,s') = r(s,s') + γ ν(s') - ν(s);
+                               self-normalised in the batch
 """
 
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.algorithms.base import Batch, Defaults, Metrics, hyperparameters
-from lobsdice.algorithms.discriminator import (
-    at,
-    beside,
-    ratio_loss,
-    ratio_penalty,
-    state_critic_penalty,
-)
-from lobsdice.duals import dual, residual, weights
-from lobsdice.expectations import mean
+from lobsdice.algorithms.discriminator import beside, ratio_loss
+from lobsdice.algorithms.weighting import cloning_loss, critic_loss, slope_penalties
 from lobsdice.networks import Scalar, make_policy
 from lobsdice.spaces import ActionSpace
 
@@ -86,31 +78,15 @@ class LobsDICE(Defaults):
         offline = beside(batch.s, batch.s_next)
         r_loss, r = ratio_loss(nets.r, expert, offline, floor=self.ratio_floor)
 
-        nu_init, nu, nu_next = at(nets.nu, batch.init, batch.s, batch.s_next)
-        e = residual(r, nu, nu_next, self.gamma)
-        nu_loss = dual(nu_init, e, gamma=self.gamma, alpha=self.alpha)
+        nu_loss, w = critic_loss(nets.nu, batch, r, gamma=self.gamma, alpha=self.alpha)
+        policy_loss = cloning_loss(nets.policy, batch, w)
 
-        w = stop_gradient(weights(e, alpha=self.alpha))
-        policy_loss = -mean(w * nets.policy.log_prob(batch.s, batch.a))
-
-        zero = jnp.zeros(())
-        penalties = {"ratio_penalty": zero, "nu_penalty": zero}
-        if penalised:
-            penalties = self._penalties(nets, batch, key)
+        penalties = slope_penalties(
+            self, nets, batch, key, expert=expert, offline=offline, penalised=penalised
+        )
         total = r_loss + nu_loss + policy_loss + self.penalty_every * sum(penalties.values())
         losses = {"ratio_loss": r_loss, "nu_loss": nu_loss, "policy_loss": policy_loss}
         return total, losses | penalties
-
-    def _penalties(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> Metrics:
-        k_r, k_nu = jax.random.split(key)
-        expert = beside(batch.expert_s, batch.expert_s_next)
-        offline = beside(batch.s, batch.s_next)
-        r_penalty = ratio_penalty(nets.r, expert, offline, k_r, floor=self.ratio_floor)
-        nu_penalty = state_critic_penalty(nets.nu, batch, k_nu)
-        return {
-            "ratio_penalty": self.ratio_penalty * r_penalty,
-            "nu_penalty": self.nu_penalty * nu_penalty,
-        }
 
     def rates(self, step: Int[Array, ""]) -> Nets:
         if not self.pretrain:

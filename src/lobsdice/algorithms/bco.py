@@ -1,0 +1,65 @@
+"""BCO, behavioural cloning from observation (Torabi et al., 2018, arXiv:1805.01954).
+
+The offline data teach an inverse dynamics model, which fills in the actions that the expert's
+demonstrations lack; these are cloned:
+
+    max_p  E_{d^I}[log p(a|s,s')]
+    max_π  E_{d^E}[log π(a|s)],   a ~ p(·|s,s')
+
+Both networks are trained jointly. Of the offline data the policy sees nothing else.
+
+    paper        here            meaning
+    M_θ(s,s')    nets.inverse    inverse dynamics model p(a|s,s')
+    π_φ(s)       nets.policy     policy
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+from jaxtyping import Array, Float, Int, Key
+
+from lobsdice.algorithms.base import Batch, Defaults, Metrics, hyperparameters
+from lobsdice.algorithms.inverse import infer_expert_actions, inverse_loss, make_inverse
+from lobsdice.expectations import mean
+from lobsdice.networks import make_policy
+from lobsdice.spaces import ActionSpace
+
+
+class Nets(NamedTuple):
+    inverse: Any
+    policy: Any
+
+
+@hyperparameters
+class BCO(Defaults):
+    """Hyperparameters of BCO; the defaults are those of the LobsDICE paper's comparison."""
+
+    inverse_rate: float = 3e-4
+    """Learning rate of the inverse dynamics model."""
+    policy_rate: float = 3e-4
+    """Learning rate of the policy."""
+    width: int = 256
+    """Units in each of the two hidden layers of both networks."""
+
+    @property
+    def penalty_every(self) -> int:
+        return 1
+
+    def init(self, key: Key[Array, ""], state_size: int, space: ActionSpace) -> Nets:
+        k_inverse, k_policy = jax.random.split(key)
+        return Nets(
+            inverse=make_inverse(k_inverse, state_size, space, self.width),
+            policy=make_policy(k_policy, state_size, space, self.width),
+        )
+
+    def loss(
+        self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: bool
+    ) -> tuple[Float[Array, ""], Metrics]:
+        del penalised
+        model_loss, metrics = inverse_loss(nets.inverse, batch)
+        a = infer_expert_actions(nets.inverse, batch, key)
+        policy_loss = -mean(nets.policy.log_prob(batch.expert_s, a))
+        return model_loss + policy_loss, metrics | {"policy_loss": policy_loss}
+
+    def rates(self, step: Int[Array, ""]) -> Nets:
+        return Nets(self.inverse_rate, self.policy_rate)
