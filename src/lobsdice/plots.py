@@ -208,8 +208,19 @@ def _draw_arrow(axes: Axes, nodes: np.ndarray, here: int, to: int, chance: float
     axes.add_patch(arrow)
 
 
-#: Colours of the curves of `learning_curves`, in their order.
-CURVES = ("#0072b2", "#7f7f7f", "#d55e00", "#009e73", "#cc79a7", "#e69f00")
+#: Colours of curves, in their order.
+CURVES = (
+    "#0072b2",
+    "#7f7f7f",
+    "#d55e00",
+    "#009e73",
+    "#cc79a7",
+    "#e69f00",
+    "#56b4e9",
+    "#8c564b",
+    "#000000",
+    "#9467bd",
+)
 
 
 def learning_curves(
@@ -249,12 +260,91 @@ def _draw_curve(axes: Axes, rows: Rows, column: str, label: str, colour: str) ->
     steps = sorted({int(row["step"]) for row in rows})
     groups = [_numbers([r for r in rows if int(r["step"]) == step], column) for step in steps]
     mean = np.array([group.mean() for group in groups])
-    error = np.array(
-        [group.std(ddof=1) / np.sqrt(len(group)) if len(group) > 1 else 0 for group in groups]
-    )
+    error = np.array([standard_error(group) for group in groups])
     axes.plot(steps, mean, color=colour, linewidth=1.3, label=label)
     axes.fill_between(steps, mean - error, mean + error, color=colour, alpha=0.25, linewidth=0)
 
 
-def _standard_error(values: np.ndarray) -> float:
+def standard_error(values: np.ndarray) -> float:
+    """Of the mean; zero for a single value."""
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+
+
+#: The columns of a table of scores that tell tasks apart.
+TASK = ("environment", "expert", "medium", "random")
+
+
+def learning_grid(
+    table: str | Path, *, curve: str = "algorithm", column: str = "score", label: str = "{}"
+) -> Figure:
+    """Mean and standard error over seeds: a row of panels for each environment, one per mixture.
+
+    There is a curve for each value of the table's column `curve`, named by `label`.
+    """
+    rows = [row for row in read(table, {*TASK, curve, column, "step"}) if row[column] != ""]
+    panels, across = _panels(rows)
+    values = _distinct(rows, curve)
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(2.7 * across + 0.5, 2.2 * len(panels) + 0.7), layout="constrained")
+        axes = figure.subplots(len(panels), across, squeeze=False, sharex=True)
+        for line, tasks in zip(axes, panels.values(), strict=True):
+            for here, task in zip(line, tasks, strict=False):
+                _draw_task(here, task, rows, curve, column, values, label)
+            for empty in line[len(tasks) :]:
+                empty.set_axis_off()
+        handles, labels = axes[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False)
+        steps = max(int(row["step"]) for row in rows)
+        seeds = len(_distinct(rows, "seed"))
+        figure.supxlabel(f"gradient steps ({steps:,} in all, {seeds} seeds)", fontsize=9)
+    return figure
+
+
+def _panels(rows: Rows) -> tuple[dict[str, list[tuple[str, ...]]], int]:
+    """For each environment its tasks, and the largest number of them."""
+    tasks = list(dict.fromkeys(tuple(row[name] for name in TASK) for row in rows))
+    panels = {name: [t for t in tasks if t[0] == name] for name in _distinct(rows, "environment")}
+    return panels, max(map(len, panels.values()))
+
+
+def _draw_task(axes: Axes, task, rows: Rows, curve: str, column: str, values, label: str) -> None:
+    mine = [row for row in rows if tuple(row[name] for name in TASK) == task]
+    for i, value in enumerate(values):
+        found = [row for row in mine if row[curve] == value]
+        if found:
+            _draw_curve(axes, found, column, label.format(value), CURVES[i % len(CURVES)])
+    if column == "score":
+        axes.axhline(100, color="black", linewidth=0.8, linestyle=":")
+    axes.set_title(f"{task[0]} ({', '.join(task[1:])})", fontsize=9)
+    axes.xaxis.set_major_locator(MaxNLocator(4))
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+
+
+def last_bars(table: str | Path, *, column: str, label: str) -> Figure:
+    """The last values of a column: a panel for each environment, a bar for each mixture."""
+    rows = [row for row in read(table, {*TASK, column, "step"}) if row[column] != ""]
+    steps = max(int(row["step"]) for row in rows)
+    panels, across = _panels(rows)
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(2.2 * len(panels) + 0.4, 2.4), layout="constrained")
+        for here, (name, tasks) in zip(
+            figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True
+        ):
+            last = [r for r in rows if int(r["step"]) == steps]
+            groups = [
+                _numbers([r for r in last if tuple(r[c] for c in TASK) == task], column)
+                for task in tasks
+            ]
+            here.bar(
+                [", ".join(task[2:]) for task in tasks],
+                [group.mean() for group in groups],
+                yerr=[standard_error(group) for group in groups],
+                color=CURVES[0],
+                width=0.6,
+            )
+            here.set_title(f"{name} ({tasks[0][1]}, Y, Z)", fontsize=9)
+            here.tick_params(axis="x", labelsize=7)
+            here.set_xlim(-0.6, across - 0.4)
+        figure.supylabel(label, fontsize=9)
+        figure.supxlabel(f"Y, Z (after {steps:,} gradient steps)", fontsize=9)
+    return figure

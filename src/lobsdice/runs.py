@@ -95,15 +95,7 @@ class RunFolder:
 
     def rows(self, *, until: int | None = None) -> list[Row]:
         """The rows of metrics.csv, of steps up to `until`."""
-        path = self.path / METRICS
-        if not path.exists():
-            return []
-        with path.open(newline="") as file:
-            rows: list[Row] = [
-                {k: _number(v) for k, v in row.items() if v != ""} for row in csv.DictReader(file)
-            ]
-        if not all(isinstance(row.get("step"), int) for row in rows):
-            raise LobsDICEError(f"{path} is damaged: there are rows without a step")
+        rows = read_rows(self.path / METRICS)
         return [row for row in rows if until is None or row["step"] <= until]
 
     def write_checkpoint(self, checkpoint: Checkpoint) -> None:
@@ -155,6 +147,19 @@ class RunFolder:
             path = self.path / name
             for left_over in path.parent.glob(f".{path.stem}.????????{path.suffix}"):
                 left_over.unlink(missing_ok=True)
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a table of steps, without its empty cells; none where there is no file."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        rows: list[Row] = [
+            {k: _number(v) for k, v in row.items() if v != ""} for row in csv.DictReader(file)
+        ]
+    if not all(isinstance(row.get("step"), int) for row in rows):
+        raise LobsDICEError(f"{path} is damaged: there are rows without a step")
+    return rows
 
 
 def named_leaves(tree: Any) -> list[tuple[str, Any]]:

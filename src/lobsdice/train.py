@@ -28,7 +28,7 @@ from lobsdice.policy import Policy, load_policy, to_json
 from lobsdice.runs import Checkpoint, RunFolder, describe, fingerprint
 from lobsdice.spaces import ActionSpace
 
-#: From policies to what to note about each of them: `return`, and whatever else.
+#: From the policies of all runs to what to note about each of them: `return`, and whatever else.
 Evaluate = Callable[[Sequence[Policy]], Sequence[Mapping[str, float]]]
 
 #: Steps between two glances at the progress bar, or so.
@@ -289,11 +289,12 @@ class Recorder:
             if i not in self.failures:
                 self.failures[i] = message
                 say(f"warning: {message}")
-        every = enumerate(self.fleet.policies(now.state))
-        policies = {i: policy for i, policy in every if i not in self.failures}
+        every = self.fleet.policies(now.state)
+        policies = {i: policy for i, policy in enumerate(every) if i not in self.failures}
         if not policies:  # the last checkpoint stays: it is the last good one
             raise LobsDICEError(self.failures[0])
-        scores = evaluate and _in_background(evaluate, list(policies.values()))
+        # All of them, also those that stopped: an evaluation may tell runs apart by their place.
+        scores = evaluate and _in_background(evaluate, every)
         self.pending = Pending(now._replace(state=jax.device_get(now.state)), policies, scores)
 
     def settle(self, *, wait: bool) -> None:
@@ -305,9 +306,10 @@ class Recorder:
 
     def _record(self, now: Progress, policies: dict[int, Policy], scores: Future | None) -> None:
         """The checkpoint is written last: a process may be killed anywhere in here."""
-        results = scores.result() if scores else [{}] * len(policies)
+        results = scores.result() if scores else [{}] * len(self.fleet.members)
         rows = []
-        for (i, policy), result in zip(policies.items(), results, strict=True):
+        for i, policy in policies.items():
+            result = results[i]
             if result and result["return"] >= self._best_return(i):
                 self._keep("best", i, policy)
             self._keep("last", i, policy)

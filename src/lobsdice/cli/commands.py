@@ -47,7 +47,7 @@ TRAIN = Group(
 )
 
 EXPERIMENT = Group(
-    "Make the paper's tables and figures on finite MDPs.",
+    "Make the paper's tables and figures.",
     "lobsdice experiment circle -o results",
     {
         "random-mdp": Command(
@@ -56,6 +56,19 @@ EXPERIMENT = Group(
         "circle": Command(
             "lobsdice.cli.experiment:Circle", "States or state pairs on a ring (figure 3)."
         ),
+        "mujoco": Command(
+            "lobsdice.cli.experiment:MuJoCo", "All algorithms in four environments (figure 2)."
+        ),
+        "subsampled": Command(
+            "lobsdice.cli.experiment:Subsampled", "Demonstrations with gaps (figure 5)."
+        ),
+        "idm-error": Command(
+            "lobsdice.cli.experiment:IDMError", "Inferred actions against true ones (figure 6)."
+        ),
+        "fewer-demonstrations": Command(
+            "lobsdice.cli.experiment:FewerDemonstrations", "One, three, five of them (figure 7)."
+        ),
+        "gamma-one": Command("lobsdice.cli.experiment:GammaOne", "No discount (figure 8)."),
     },
 )
 

@@ -1,14 +1,15 @@
-"""`lobsdice experiment`: the paper's tables and figures on finite MDPs."""
+"""`lobsdice experiment`: the paper's tables and figures."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import tyro
 from tyro.conf import OmitArgPrefixes
 
 from lobsdice import console
 from lobsdice.errors import LobsDICEError
+from lobsdice.experiments.design import Grid, Plan
 from lobsdice.experiments.protocol import Protocol
 
 Out = Annotated[Path, tyro.conf.arg(aliases=["-o"])]
@@ -67,6 +68,85 @@ class Circle:
         from lobsdice.experiments.circle import experiment
 
         _report(experiment(self.out, states=self.states, gamma=self.gamma, alpha=self.alpha))
+
+
+@dataclass(frozen=True)
+class _Continuous:
+    """What the continuous-control experiments can be told."""
+
+    out: Out
+    """The folder to write to; what is finished there is not run again."""
+    data: str = "built-in"
+    """built-in (collected here), d4rl:FOLDER, minari:NAMESPACE, or a path with {env} and {source}
+    in it; sources are expert, medium and random."""
+    grid: OmitArgPrefixes[Grid] = field(default_factory=Grid)
+    plan: OmitArgPrefixes[Plan] = field(default_factory=Plan)
+    name: ClassVar[str]
+
+    def run(self) -> None:
+        from lobsdice.experiments.mujoco import experiment
+
+        _report(experiment(self.name, self.grid, self.plan, self.out, data=self.data))
+
+
+@dataclass(frozen=True)
+class MuJoCo(_Continuous):
+    """All algorithms in four MuJoCo environments, on three mixtures each: figure 2 of the paper.
+
+    Writes scores.csv, summary.csv, aggregate.csv and a figure. What was interrupted goes on; what
+    is finished is not run again, so the parts of a large table can be run one by one.
+
+    Example:
+        lobsdice experiment mujoco -o results/mujoco
+        lobsdice experiment mujoco --env hopper --algorithms lobsdice bc --steps 100000 -o quick
+        lobsdice experiment mujoco --data d4rl:datasets -o results/d4rl
+    """
+
+    name = "mujoco"
+
+
+@dataclass(frozen=True)
+class FewerDemonstrations(_Continuous):
+    """LobsDICE with 1, 3 and 5 demonstrations: figure 7 of the paper.
+
+    Example:
+        lobsdice experiment fewer-demonstrations -o results/fewer_demonstrations
+    """
+
+    name = "fewer_demonstrations"
+
+
+@dataclass(frozen=True)
+class Subsampled(_Continuous):
+    """All algorithms on every 20th transition of 50 demonstrations: figure 5 of the paper.
+
+    Example:
+        lobsdice experiment subsampled -o results/subsampled
+    """
+
+    name = "subsampled"
+
+
+@dataclass(frozen=True)
+class IDMError(_Continuous):
+    """The inverse dynamics model's error on the expert's transitions: figure 6 of the paper.
+
+    Example:
+        lobsdice experiment idm-error -o results/idm_error
+    """
+
+    name = "idm_error"
+
+
+@dataclass(frozen=True)
+class GammaOne(_Continuous):
+    """LobsDICE with and without discount: figure 8 of the paper.
+
+    Example:
+        lobsdice experiment gamma-one -o results/gamma_one
+    """
+
+    name = "gamma_one"
 
 
 def _report(paths: list[Path]) -> None:

@@ -1,0 +1,213 @@
+"""Experiments as declared tables of runs: packed into fleets, resumed, never repeated.
+
+A `Trial` says all about one run; a `Plan` what all runs of an experiment share. Trials with the
+same algorithm and shapes train in one program, in a folder of their own:
+
+    runs/<algorithm>-<environments>-<digest>/   trials.json, and what `train` writes
+    scores.csv                                  one row for each evaluation of each run
+
+A trial is finished when its folder or scores.csv has its last step, so a table can be run in
+pieces, on several machines, from the CSV files alone.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from lobsdice import console
+from lobsdice.data import Data, prepare
+from lobsdice.engine import Member
+from lobsdice.errors import LobsDICEError
+from lobsdice.evaluate import evaluate
+from lobsdice.experiments import tables
+from lobsdice.experiments.design import IDENTITY, Plan, Trial
+from lobsdice.experiments.sources import Source
+from lobsdice.files import atomic
+from lobsdice.loggers import Row
+from lobsdice.policy import Policy
+from lobsdice.runs import CHECKPOINT, CONFIG, RunFolder, read_rows
+from lobsdice.tasks import SOURCES
+from lobsdice.tasks.table import spec_of
+from lobsdice.tasks.task import divide, needed
+from lobsdice.train import Fleet, train_fleet
+
+RUNS, TRIALS, SCORES, FAILURE = "runs", "trials.json", "scores.csv", "failure.txt"
+
+
+def run_all(trials: Sequence[Trial], plan: Plan, source: Source, folder: Path) -> list[Row]:
+    """Run what is not finished, and give the scores of all; a failure does not stop the rest."""
+    for path in _unfinished(folder, plan):  # begun earlier: it goes on as it was begun
+        _run(path, _read_trials(path), plan, source)
+    known = {_identity(row) for row in scores(trials, plan, folder)}
+    begun = {trial for path in _folders(folder) for trial in _read_trials(path)}
+    todo = [t for t in trials if t not in begun and _identity(t.columns()) not in known]
+    for group in fleets(todo):
+        _run(folder / RUNS / _name(group), group, plan, source)
+    rows = scores(trials, plan, folder)
+    if not rows:
+        raise LobsDICEError(f"no run of {folder} has come to its end; see {FAILURE} in {RUNS}/*")
+    tables.write(folder / SCORES, _all_columns([*_others(trials, folder), *rows]))
+    return rows
+
+
+def fleets(trials: Iterable[Trial]) -> list[list[Trial]]:
+    """Trials that can train in one program, together: the same algorithm, the same shapes."""
+    groups: dict[Any, list[Trial]] = {}
+    for trial in trials:
+        spec = spec_of(trial.environment)
+        labels = trial.labelled or trial.make().needs_labels
+        shape = (trial.algorithm, spec.state_size, spec.action_space, labels)
+        groups.setdefault(shape, []).append(trial)
+    return list(groups.values())
+
+
+def make_fleet(trials: Sequence[Trial], plan: Plan, source: Source) -> Fleet:
+    """The trials as members of a fleet; those on the same data share it."""
+    datasets = list(dict.fromkeys(trial.dataset for trial in trials))
+    members = tuple(
+        Member(t.make(), t.seed, datasets.index(t.dataset), plan.options) for t in trials
+    )
+    labels = members[0].algorithm.needs_labels
+    return Fleet(members, tuple(make_data(d, source, labels=labels) for d in datasets))
+
+
+def make_data(trial: Trial, source: Source, *, labels: bool = False) -> Data:
+    """What a trial learns from."""
+    offline = {s: n for s, n in zip(SOURCES, trial.mixture, strict=True) if n}
+    episodes = source.episodes(trial.environment, needed(trial.demonstrations, offline))
+    demonstrations, rest = divide(episodes, trial.demonstrations, offline)
+    return prepare(
+        demonstrations.without_actions(),
+        rest,
+        every=trial.subsample,
+        labelled=demonstrations if labels or trial.labelled else None,
+    )
+
+
+def _run(path: Path, trials: list[Trial], plan: Plan, source: Source) -> None:
+    """Train a fleet to its end, or write down why it could not be."""
+    console.say(f"{path.name}: {len(trials)} runs")
+    with atomic(path / TRIALS) as temporary:
+        temporary.write_text(json.dumps([asdict(trial) for trial in trials], indent=1) + "\n")
+    try:
+        fleet = make_fleet(trials, plan, source)
+        evaluation = _evaluation(trials, plan, source)
+        resume = (path / CONFIG).exists()
+        run = train_fleet(fleet, every=plan.every, evaluate=evaluation, out=path, resume=resume)
+        (path / CHECKPOINT).unlink()  # large, and of no more use
+        if run.failures:
+            _write_failure(path, "; ".join(run.failures.values()))
+    except Exception as error:
+        _write_failure(path, f"{type(error).__name__}: {error}")
+        console.say(f"warning: {path.name} failed: {error}")
+
+
+def _write_failure(path: Path, why: str) -> None:
+    with atomic(path / FAILURE) as temporary:
+        temporary.write_text(why + "\n")
+
+
+def _evaluation(trials: Sequence[Trial], plan: Plan, source: Source) -> Callable:
+    """Scores of a fleet's policies, each in the environment of its trial."""
+
+    where = [trial.environment for trial in trials]
+
+    def score(policies: Sequence[Policy]) -> list[dict[str, float]]:
+        found = evaluate(policies, where, episodes=plan.episodes)
+        return [
+            {
+                "return": float(row.mean()),
+                "return_std": float(row.std()),
+                "score": source.normalised(name, float(row.mean())),
+            }
+            for name, row in zip(where, found, strict=True)
+        ]
+
+    return score
+
+
+def scores(trials: Iterable[Trial], plan: Plan, folder: Path) -> list[Row]:
+    """The evaluations of those of the trials that are finished."""
+    wanted = {_identity(trial.columns()): trial for trial in trials}
+    found: dict[tuple, list[Row]] = {}
+    for row in [*read_rows(folder / SCORES), *_fresh(folder)]:
+        if _identity(row) in wanted:
+            found.setdefault(_identity(row), []).append(row)
+    rows = []
+    for identity in wanted:
+        mine = {row["step"]: row for row in found.get(identity, [])}  # a fresh row replaces
+        if mine and max(mine) == plan.steps:
+            rows.extend(mine.values())
+    return rows
+
+
+def failures(folder: Path) -> dict[str, str]:
+    """For each fleet that could not be trained, or not all of it, why."""
+    return {
+        path.name: (path / FAILURE).read_text().strip()
+        for path in _folders(folder)
+        if (path / FAILURE).exists()
+    }
+
+
+def _others(trials: Iterable[Trial], folder: Path) -> list[Row]:
+    """Stored rows of trials that were not asked for this time, which are kept."""
+    wanted = {_identity(trial.columns()) for trial in trials}
+    return [row for row in read_rows(folder / SCORES) if _identity(row) not in wanted]
+
+
+def _fresh(folder: Path) -> list[Row]:
+    """The rows of all fleets of the folder, each with its trial's columns."""
+    rows = []
+    for path in _folders(folder):
+        trials = _read_trials(path)
+        for row in RunFolder(path).rows():
+            facts = {k: v for k, v in row.items() if k not in ("run", "seed")}
+            rows.append(trials[row["run"]].columns() | _measured(facts))
+    return rows
+
+
+def _measured(row: Row) -> Row:
+    """What a table of scores keeps of a row of metrics: no losses, those stay with the run."""
+    kept = ("step", "return", "return_std", "score", "inverse_error", "inverse_expert_error")
+    return {k: row[k] for k in kept if k in row}
+
+
+def _all_columns(rows: list[Row]) -> list[Row]:
+    names = dict.fromkeys(key for row in rows for key in row)
+    return [{name: row.get(name, "") for name in names} for row in rows]
+
+
+def _identity(row: Mapping[str, Any]) -> tuple:
+    return tuple(str(row.get(name, "")) for name in IDENTITY)
+
+
+def _folders(folder: Path) -> list[Path]:
+    return sorted(path.parent for path in (folder / RUNS).glob(f"*/{TRIALS}"))
+
+
+def _unfinished(folder: Path, plan: Plan) -> list[Path]:
+    """Fleets that were interrupted: neither at their end nor failed."""
+
+    def done(path: Path) -> bool:
+        steps = [row["step"] for row in RunFolder(path).rows()]
+        return (path / FAILURE).exists() or max(steps, default=0) >= plan.steps
+
+    return [path for path in _folders(folder) if not done(path)]
+
+
+def _read_trials(path: Path) -> list[Trial]:
+    rows: list[dict[str, Any]] = json.loads((path / TRIALS).read_text())
+    for row in rows:
+        row["mixture"] = tuple(row["mixture"])
+    return [Trial(**row) for row in rows]
+
+
+def _name(trials: Sequence[Trial]) -> str:
+    text = json.dumps([asdict(trial) for trial in trials])
+    digest = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
+    environments = "+".join(dict.fromkeys(trial.environment for trial in trials))
+    return f"{trials[0].algorithm}-{environments}-{digest}"
