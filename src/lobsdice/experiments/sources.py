@@ -8,7 +8,7 @@ normalised so that the random policy has 0 and the expert 100.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -25,6 +25,7 @@ PATTERNS = {
 }
 
 
+@runtime_checkable
 class Source(Protocol):
     """Episodes by environment and policy, and a scale for returns."""
 

@@ -177,7 +177,7 @@ def _measured(row: Row) -> Row:
 
 
 def _all_columns(rows: list[Row]) -> list[Row]:
-    names = dict.fromkeys(key for row in rows for key in row)
+    names = dict.fromkeys([*IDENTITY, *(key for row in rows for key in row)])
     return [{name: row.get(name, "") for name in names} for row in rows]
 
 

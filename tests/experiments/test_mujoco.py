@@ -1,0 +1,233 @@
+"""The continuous-control experiments, end to end at toy size, in real environments."""
+
+import csv
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import asdict, replace
+
+import jax
+import numpy as np
+import pytest
+from worlds import noise
+
+from lobsdice.errors import LobsDICEError
+from lobsdice.experiments import trials as runner
+from lobsdice.experiments.design import COMPARED, Grid, Plan, Trial
+from lobsdice.experiments.mujoco import EXPERIMENTS, aggregate, experiment, summary
+from lobsdice.experiments.sources import BuiltIn, make_source
+from lobsdice.experiments.storage import claim
+from lobsdice.experiments.trials import fleets, make_fleet, run_all
+from lobsdice.formats import write
+from lobsdice.tasks import SOURCES, TASKS
+from lobsdice.train import train_fleet
+
+PLAN = Plan(steps=8, every=8, batch_size=16, episodes=1)
+TOY = Grid(env=("hopper",), algorithms=("lobsdice", "bc"), seeds=2, sizes=(1, 2), expert=1)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Recordings as short as they can be, in Hopper's shapes."""
+    folder = tmp_path_factory.mktemp("files")
+    for seed, source in enumerate(SOURCES):
+        episodes = noise(540, width=11, actions=3, seed=seed)
+        rewards = np.full(episodes.steps, -seed, np.float32)
+        space = TASKS["hopper"].action_space
+        write(
+            folder / f"hopper_{source}.npz", replace(episodes, rewards=rewards, action_space=space)
+        )
+    return str(folder / "{env}_{source}.npz")
+
+
+@pytest.fixture(autouse=True)
+def quick():
+    """Programs that compile fast."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+def read(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+# ---- The tables of runs ----
+
+
+def test_the_papers_tables_have_the_runs_that_they_should():
+    grid = Grid()
+    counts = {name: len(found.trials(grid)) for name, found in EXPERIMENTS.items()}
+    tasks = 12 * 5
+    assert counts == {
+        "mujoco": len(COMPARED) * tasks,
+        "fewer_demonstrations": 3 * tasks,
+        "subsampled": len(COMPARED) * tasks,
+        "idm_error": tasks,
+        "gamma_one": 2 * tasks,
+    }
+    mixtures = {(env, mixture) for env, mixture in grid.tasks()}
+    assert ("halfcheetah", (400, 500, 500)) in mixtures and ("ant", (100, 1000, 1000)) in mixtures
+    subsampled = EXPERIMENTS["subsampled"].trials(grid)[0]
+    assert (subsampled.demonstrations, subsampled.subsample) == (50, 20)
+    assert {t.columns()["gamma"] for t in EXPERIMENTS["gamma_one"].trials(grid)} == {0.99, 1.0}
+
+
+def test_runs_that_share_shapes_are_one_fleet():
+    """Walker2d and halfcheetah have as many numbers in their states and actions."""
+    groups = fleets(Grid(algorithms=("lobsdice", "bc"), seeds=2, sizes=(1, 2)).trials())
+    found = Counter((g[0].algorithm, len(g), len({t.environment for t in g})) for g in groups)
+    assert found == {
+        (name, n, e): c for name in ("lobsdice", "bc") for n, e, c in [(4, 1, 2), (8, 2, 1)]
+    }
+
+
+def test_trials_on_the_same_data_share_it(files):
+    fleet = make_fleet(TOY.trials(["lobsdice"]), PLAN, make_source(files))
+    assert [m.data for m in fleet.members] == [0, 0, 1, 1]
+    assert [m.seed for m in fleet.members] == [0, 1, 0, 1]
+    assert len(fleet.datas) == 2 and len(fleet.datas[1].init) == 5
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"env": ("cartpole",)}, {"algorithms": ("gail",)}, {"seeds": 0}, {"sizes": ()}]
+)
+def test_a_grid_that_cannot_be_is_refused(wrong):
+    with pytest.raises(LobsDICEError):
+        Grid(**wrong)
+
+
+# ---- End to end ----
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_an_experiment_leaves_its_tables_and_figure(name, files, tmp_path):
+    grid = Grid(env=("hopper",), algorithms=("bc", "bco"), seeds=1, sizes=(1,), expert=1)
+    paths = experiment(name, grid, PLAN, tmp_path, data=files)
+    assert all(path.exists() for path in paths)
+    rows = read(tmp_path / "scores.csv")
+    expected = EXPERIMENTS[name].trials(grid)
+    assert len(rows) == len(expected) and {row["step"] for row in rows} == {"8"}
+    curve = EXPERIMENTS[name].curve
+    assert {str(t.columns()[curve]) for t in expected} == {row[curve] for row in rows}
+    for path in (tmp_path / "runs").iterdir():
+        names = {p.name for p in path.rglob("*")}
+        assert {"config.json", "metrics.csv", "trials.json", "last-0.safetensors"} <= names
+        assert "checkpoint.safetensors" not in names
+    if name == "idm_error":
+        assert all(float(row["inverse_expert_error"]) > 0 for row in rows)
+
+
+@pytest.fixture
+def begun(monkeypatch):
+    """The fleets that get trained from now on."""
+    seen, original = [], train_fleet
+
+    def spy(fleet, **options):
+        seen.append([(m.seed, m.data) for m in fleet.members])
+        return original(fleet, **options)
+
+    monkeypatch.setattr(runner, "train_fleet", spy)
+    return seen
+
+
+def test_what_is_finished_is_not_run_again(files, tmp_path, begun):
+    first = Grid(env=("hopper",), algorithms=("bc",), seeds=1, sizes=(1,), expert=1)
+    experiment("mujoco", first, PLAN, tmp_path, data=files)
+    before = (tmp_path / "scores.csv").read_text()
+    experiment("mujoco", first, PLAN, tmp_path, data=files)
+    assert len(begun) == 1 and (tmp_path / "scores.csv").read_text() == before
+    # Nor when nothing but the table is left of it, and another seed and size are asked for.
+    for path in sorted((tmp_path / "runs").rglob("*"), reverse=True):
+        path.unlink() if path.is_file() else path.rmdir()
+    more = Grid(env=("hopper",), algorithms=("bc",), seeds=2, sizes=(1, 2), expert=1)
+    experiment("mujoco", more, PLAN, tmp_path, data=files)
+    assert begun[1:] == [[(1, 0), (0, 1), (1, 1)]]
+    rows = read(tmp_path / "scores.csv")
+    assert len(rows) == 4 and before.splitlines()[1] in (tmp_path / "scores.csv").read_text()
+
+
+def test_other_settings_in_the_same_folder_are_refused(tmp_path):
+    claim(tmp_path, asdict(PLAN) | {"experiment": "mujoco", "data": "built-in"})
+    with pytest.raises(LobsDICEError, match="other settings \\(steps differ"):
+        experiment("mujoco", TOY, replace(PLAN, steps=16), tmp_path)
+    with pytest.raises(LobsDICEError, match="experiment differ"):
+        experiment("gamma_one", TOY, PLAN, tmp_path)
+
+
+def test_a_failure_is_written_down_and_the_rest_goes_on(files, tmp_path, monkeypatch):
+    original = runner.make_fleet
+
+    def fail(trials, *arguments):
+        if trials[0].algorithm == "bc":
+            raise LobsDICEError("there is no room")
+        return original(trials, *arguments)
+
+    monkeypatch.setattr(runner, "make_fleet", fail)
+    grid = Grid(env=("hopper",), algorithms=("bc", "bco"), seeds=1, sizes=(1,), expert=1)
+    experiment("mujoco", grid, PLAN, tmp_path, data=files)
+    assert {row["algorithm"] for row in read(tmp_path / "scores.csv")} == {"bco"}
+    (failure,) = read(tmp_path / "failures.csv")
+    assert failure["fleet"].startswith("bc-hopper") and "there is no room" in failure["why"]
+
+
+def test_an_experiment_without_any_result_is_an_error(tmp_path, monkeypatch):
+    def fail(*arguments):
+        raise LobsDICEError("there is no room")
+
+    monkeypatch.setattr(runner, "make_fleet", fail)
+    with pytest.raises(LobsDICEError, match="no run"):
+        run_all([Trial("bc", "hopper", (1, 1, 1), 0)], PLAN, BuiltIn(), tmp_path)
+
+
+def test_a_killed_experiment_goes_on_and_ends_as_if_it_had_not_been(files, tmp_path):
+    words = "experiment mujoco --env hopper --algorithms bc --seeds 1 --sizes 1 --expert 1"
+    words += " --steps 600 --every 20 --batch-size 16 --episodes 1"
+    command = [sys.executable, "-m", "lobsdice.cli", *words.split(), "--data", files, "-o"]
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    process = subprocess.Popen([*command, killed], stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not list(killed.glob("runs/*/checkpoint.safetensors")):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (killed / "scores.csv").exists()
+    for folder in (killed, whole):
+        subprocess.run([*command, folder], check=True, capture_output=True)
+    rows = read(whole / "scores.csv")
+    assert len(rows) == 30 and rows == read(killed / "scores.csv")
+
+
+# ---- Summaries of a table ----
+
+
+def table(scores: dict[str, np.ndarray]):
+    """Rows with one evaluation on the way, better by 5 for the first seed, and the last one."""
+    rows = []
+    for name, runs in scores.items():
+        for (seed, task), score in np.ndenumerate(runs):
+            trial = Trial(name, "hopper", (1, task, task), seed).columns()
+            rows.append(trial | {"step": 1, "score": score + 5 * (seed == 0)})
+            rows.append(trial | {"step": 2, "score": score})
+    return rows
+
+
+def test_a_summary_has_the_last_and_the_best_of_each_task():
+    runs = np.array([[10.0, 50.0], [20.0, 70.0]])
+    first, second = summary(table({"bc": runs}), "algorithm")
+    assert (first["last_mean"], first["last_standard_error"]) == ("15.00", "5.00")
+    assert (first["last_least"], first["best_mean"], first["seeds"]) == ("10.00", "17.50", 2)
+    assert (second["last_mean"], second["medium"], second["steps"]) == ("60.00", 1, 2)
+
+
+def test_an_aggregate_is_over_the_last_policies_of_all_tasks():
+    runs = {"bc": np.array([[10.0, 50.0], [20.0, 70.0]]), "lobsdice": np.full((2, 2), 99.0)}
+    first, second = aggregate(table(runs), "algorithm")
+    assert (first["mean"], first["iqm"], first["tasks"], first["seeds"]) == ("37.50", "35.00", 2, 2)
+    assert (second["mean_low"], second["iqm_high"]) == ("99.00", "99.00")
+    json.dumps([first, second])
