@@ -62,4 +62,22 @@ CATALOGUE: dict[str, Entry] = {
         "Ma et al. 2022, arXiv:2202.02433",
         "demonstrations (s); recordings (s, a, s')",
     ),
+    "opolo": Entry(
+        "OPOLO",
+        "Match the expert's state transitions, by an upper bound and a saddle point.",
+        "Zhu et al. 2020, arXiv:2102.13185",
+        STATES,
+    ),
+    "iqlearn": Entry(
+        "IQLearn",
+        "Inverse soft Q-learning; needs labels to learn anything of the expert.",
+        "Garg et al. 2021, arXiv:2106.12142",
+        "labelled demonstrations (s, a, s'), or demonstrations (s, s')",
+    ),
+    "rce": Entry(
+        "RCE",
+        "Reach the expert's states, as examples of success.",
+        "Eysenbach et al. 2021, arXiv:2103.12656",
+        "demonstrations (s); recordings (s, a, s')",
+    ),
 }

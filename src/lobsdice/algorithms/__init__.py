@@ -11,8 +11,11 @@ if TYPE_CHECKING:
     from lobsdice.algorithms.bco import BCO
     from lobsdice.algorithms.demodice import DemoDICE
     from lobsdice.algorithms.demodicefo import DemoDICEfO
+    from lobsdice.algorithms.iqlearn import IQLearn
     from lobsdice.algorithms.lobsdice import LobsDICE
     from lobsdice.algorithms.lobsdice_mu import LobsDICEMu
+    from lobsdice.algorithms.opolo import OPOLO
+    from lobsdice.algorithms.rce import RCE
     from lobsdice.algorithms.smodice import SMODICE
 
 ALGORITHMS: dict[str, type[Algorithm]] = {
@@ -24,10 +27,13 @@ __all__ = [
     "ALGORITHMS",
     "BC",
     "BCO",
+    "OPOLO",
+    "RCE",
     "SMODICE",
     "Algorithm",
     "DemoDICE",
     "DemoDICEfO",
+    "IQLearn",
     "LobsDICE",
     "LobsDICEMu",
 ]

@@ -1,0 +1,68 @@
+"""Transcriptions in plain NumPy that the tests of actor-critic algorithms share."""
+
+import jax
+import numpy as np
+from algorithms.transcription import moments, network, plain, seven_rows
+from worlds import noise_data
+
+from lobsdice.algorithms.critics import Twins, make_twins
+from lobsdice.networks import ACTION_MARGIN
+
+
+def log_likelihood(net, s, a):
+    """log π(a|s): of a whole number under a softmax, of a vector under the tanh of a Gaussian."""
+    if a.ndim == 1:
+        score = network(net, s)
+        return score[np.arange(len(a)), a] - np.log(np.exp(score).sum(1))
+    mean, log_std = moments(net, s)
+    a = np.clip(a, -1 + ACTION_MARGIN, 1 - ACTION_MARGIN)
+    density = np.exp(-0.5 * ((np.arctanh(a) - mean) / np.exp(log_std)) ** 2)
+    density /= np.sqrt(2 * np.pi) * np.exp(log_std) * (1 - a**2)
+    return np.log(density).sum(axis=1)
+
+
+def expect(net, s, function, noise):
+    """E_{a~π(s)}[f(action, log π(a|s))]: the sum over actions, or at the one that noise gives."""
+    if noise is not None:
+        mean, log_std = moments(net, s)
+        a = np.tanh(mean + np.exp(log_std) * noise)
+        return function(a, log_likelihood(net, s, a))
+    total = np.zeros(len(s))
+    actions = network(net, s).shape[1]
+    for i in range(actions):
+        log_prob = log_likelihood(net, s, np.full(len(s), i))
+        total += np.exp(log_prob) * function(np.tile(np.eye(actions)[i], (len(s), 1)), log_prob)
+    return total
+
+
+def noise_of(key, rows, space):
+    """The normal numbers that a policy draws for two-dimensional actions by this key."""
+    return np.asarray(jax.random.normal(key, (rows, 2))) if space == "box" else None
+
+
+def seen(a):
+    """Actions as critics see them."""
+    return np.eye(2)[a] if a.ndim == 1 else a
+
+
+def critic(net, s, action):
+    return network(net, np.hstack([s, action]))[:, 0]
+
+
+def numbers(net):
+    """A network as (weights, biases), or a pair of them."""
+    return Twins(*map(plain, net)) if isinstance(net, Twins) else plain(net)
+
+
+def setting(algorithm, key, space):
+    """Networks whose targets differ from their originals, and seven rows of everything."""
+    data = noise_data(discrete=space == "finite")
+    batch, b = seven_rows(key, discrete=space == "finite")
+    nets = algorithm.init(key, data.state_size, data.action_space)
+    other = jax.random.fold_in(key, 1)
+    target = make_twins(other, data.state_size, data.action_space, algorithm.width)
+    # Biases that are zero leave units exactly at the kink of the rectifier.
+    leaves, shape = jax.tree.flatten(nets._replace(target=target))
+    rng = np.random.default_rng(0)
+    nets = jax.tree.unflatten(shape, [x + 0.1 * rng.normal(size=x.shape) for x in leaves])
+    return nets, batch, b
