@@ -1,24 +1,29 @@
-"""Milliseconds a gradient step of neural LobsDICE, for one run and for a fleet, on this machine.
+"""Milliseconds a gradient step of an algorithm, for one run and for a fleet, on this machine.
 
-python benchmarks/engine_speed.py [--runs 1 60] [--penalty-every 8 1] [--steps 800]
+python benchmarks/engine_speed.py [--algorithm lobsdice] [--runs 1 60] [--penalty-every 8 1]
+                                  [--steps 800]
 
-Sizes are Hopper's (11 numbers a state, 3 an action), batch 512, three networks of 256 x 256.
+Sizes are Hopper's (11 numbers a state, 3 an action), batch 512, networks of 256 x 256. Algorithms
+without penalties ignore how often they count.
 """
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import jax
 import numpy as np
 import tyro
 
-from lobsdice import Episodes, LobsDICE, Options, prepare
+from lobsdice import Episodes, Options, prepare
+from lobsdice.algorithms import ALGORITHMS
 from lobsdice.engine import Member
 from lobsdice.train import Fleet, iterate
 
 
 @dataclass(frozen=True)
 class Benchmark:
+    algorithm: str = "lobsdice"
     runs: tuple[int, ...] = (1, 60)
     penalty_every: tuple[int, ...] = (8, 1)
     steps: int = 800
@@ -36,11 +41,12 @@ class Benchmark:
                 actions=rng.uniform(-1, 1, (count * 100, self.action_size)),
             )
 
-        return prepare(episodes(50), episodes(3000))
+        expert = episodes(50)
+        return prepare(expert, episodes(3000), labelled=expert)
 
     def run(self) -> None:
         data = self.data()
-        print(f"device: {jax.devices()[0].device_kind}, jax {jax.__version__}")
+        print(f"{self.algorithm}; device: {jax.devices()[0].device_kind}, jax {jax.__version__}")
         for runs in self.runs:
             for every in self.penalty_every:
                 best, first = self.measure(data, runs, every)
@@ -52,7 +58,9 @@ class Benchmark:
     def measure(self, data, runs: int, every: int) -> tuple[float, float]:
         """The best of several chunks, in milliseconds a step, and the seconds of the first one."""
         options = Options(steps=self.steps * (self.rounds + 1))
-        algorithm = LobsDICE(penalty_every=every)
+        kind: Any = ALGORITHMS[self.algorithm]
+        penalised = "penalty_every" in {field.name for field in fields(kind)}
+        algorithm = kind(penalty_every=every) if penalised else kind()
         fleet = Fleet(tuple(Member(algorithm, seed, 0, options) for seed in range(runs)), (data,))
         seconds, last = [], time.perf_counter()
         for _ in iterate(fleet, every=self.steps):

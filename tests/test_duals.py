@@ -156,3 +156,31 @@ def test_the_fenchel_dual_is_never_above_the_lagrange_dual(samples, key):
     for k in jax.random.split(key, 5):
         nu = jax.random.normal(k, (6,))
         assert single(nu, samples, duals.dual) <= single(nu, samples, duals.lagrange_dual) + 1e-12
+
+
+def test_the_conjugate_of_chi2_is_a_maximum_over_weights_that_are_not_negative():
+    e, w = jnp.linspace(-3, 3, 61), jnp.linspace(0, 5, 50_001)
+    gains = jax.vmap(lambda x: jnp.max(w * x - (w - 1) ** 2 / 2))(e)
+    np.testing.assert_allclose(duals.chi2_conjugate(e), gains, atol=1e-8)
+
+
+def test_weights_of_chi2_are_the_gradient_of_its_conjugate_with_mean_one(key):
+    e = 2 * jax.random.normal(key, (40,))
+    slope = jax.grad(lambda e: duals.chi2_conjugate(e).sum())(e)
+    np.testing.assert_allclose(slope, np.maximum(e + 1, 0))
+    np.testing.assert_allclose(duals.weights_chi2(e), slope / slope.mean(), rtol=1e-12)
+    p = jax.nn.softmax(e)
+    np.testing.assert_allclose(mean(duals.weights_chi2(e, p=p), p), 1)
+    assert (duals.weights_chi2(jnp.full(3, -2.0)) == 0).all()
+
+
+def test_at_the_minimum_of_the_chi2_dual_the_weights_have_mean_one_by_themselves(samples):
+    s, s_next, r, p_init = samples
+
+    def objective(nu):
+        e = duals.residual(r, nu[s], nu[s_next], GAMMA)
+        return duals.dual_chi2(nu, e, gamma=GAMMA, p_init=p_init)
+
+    nu = jnp.asarray(minimum(objective, 6)[1])
+    e = duals.residual(r, nu[s], nu[s_next], GAMMA)
+    np.testing.assert_allclose(jnp.maximum(e + 1, 0).mean(), 1, rtol=1e-6)

@@ -48,6 +48,7 @@ class World(NamedTuple):
     mdp: tabular.MDP
     d_expert: np.ndarray  # [s, s']
     d_offline: np.ndarray  # [s, a]
+    d_labelled: np.ndarray  # [s, a] of the expert, in demonstrations with actions
     data: Data
 
     @property
@@ -69,16 +70,21 @@ def make_world(
     actions: int = 2,
     gamma: float = 0.9,
     deterministic: bool = False,
+    merging: bool = False,
+    realisable: bool = False,
     rows: int = 4000,
 ) -> World:
     """A random MDP, offline data that shows all of it, and an expert who cannot be matched there.
 
     The expert starts elsewhere and moves by other chances to the same states, so that what can be
-    had is a compromise, in which the flow constraint has its say.
+    had is a compromise, in which the flow constraint has its say; unless it is `realisable`, and
+    lives in the same MDP. With `deterministic` transitions no two actions lead from a state to the
+    same one; with `merging` ones, deterministic too, two always do.
     """
     rng = np.random.default_rng(seed)
-    if deterministic:
+    if deterministic or merging:
         order = np.argsort(rng.random((states, states)), axis=1)[:, :actions]
+        order[:, 1] = order[:, 0] if merging else order[:, 1]
         here = there = np.eye(states)[order]
     else:
         here, there = rng.dirichlet(0.5 * np.ones(states), size=(2, states, actions))
@@ -87,28 +93,40 @@ def make_world(
     d_offline = tabular.occupancy(tabular.MDP(here, initial, 0.9), behaviour)
     expert = 0.8 * rng.dirichlet(0.3 * np.ones(actions), size=states) + 0.2 / actions
     elsewhere = tabular.MDP(there, 0.8 * np.eye(states)[0] + 0.2 / states, 0.8)
-    d_expert = tabular.pair_occupancy(elsewhere, tabular.occupancy(elsewhere, expert))
+    if realisable:
+        elsewhere = tabular.MDP(here, initial, gamma)
+    taken = tabular.occupancy(elsewhere, expert)[..., None] * elsewhere.transition
     # Rounded up: every transition that can happen does, and no log ratio is infinite.
-    counts, shown, starts = (
-        np.ceil(rows * x).astype(int) for x in (d_offline[..., None] * here, d_expert, initial)
-    )
+    tables = (d_offline[..., None] * here, taken.sum(1), taken, initial)
+    counts, shown, labelled, starts = (np.ceil(rows * x).astype(int) for x in tables)
+    d_offline, d_labelled = (x.sum(-1) / x.sum() for x in (counts, labelled))
+    data = one_hot_data(counts, shown, labelled, starts)
     mdp = tabular.from_counts(counts, starts, gamma)
-    data = one_hot_data(counts, shown, starts)
-    return World(mdp, shown / shown.sum(), counts.sum(-1) / counts.sum(), data)
+    return World(mdp, shown / shown.sum(), d_offline, d_labelled, data)
 
 
-def one_hot_data(offline: np.ndarray, expert: np.ndarray, initial: np.ndarray) -> Data:
-    """Rows as often as counted: offline[s, a, s'], expert[s, s'], initial[s]."""
+def one_hot_data(
+    offline: np.ndarray, expert: np.ndarray, labelled: np.ndarray, initial: np.ndarray
+) -> Data:
+    """Rows as often as counted: offline and labelled [s, a, s'], expert[s, s'], initial[s]."""
     states, actions, _ = offline.shape
     eye = np.eye(states, dtype=np.float32)
-    s, a, s_next = (np.repeat(i.ravel(), offline.ravel()) for i in np.indices(offline.shape))
     pair = (np.repeat(i.ravel(), expert.ravel()) for i in np.indices(expert.shape))
     return Data(
         init=eye[np.repeat(np.arange(states), initial)],
         expert=Observations(*(eye[i] for i in pair)),
-        offline=Transitions(eye[s], a, eye[s_next]),
+        offline=_one_hot_transitions(offline),
         normaliser=Normaliser(np.zeros(states, np.float32), np.ones(states, np.float32)),
         action_space=Discrete(actions),
-        source=np.zeros(len(s), np.int64),
+        source=np.zeros(offline.sum(), np.int64),
         source_names=("offline",),
+        labelled=_one_hot_transitions(labelled),
     )
+
+
+def _one_hot_transitions(counts: np.ndarray) -> Transitions:
+    # In random order: rows are held out in blocks, which should not be all alike.
+    order = np.random.default_rng(0).permutation(counts.sum())
+    s, a, s_next = (np.repeat(i.ravel(), counts.ravel())[order] for i in np.indices(counts.shape))
+    eye = np.eye(len(counts), dtype=np.float32)
+    return Transitions(eye[s], a, eye[s_next])

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from worlds import World, beginning
 
+from lobsdice import tabular
 from lobsdice.engine import ADAM, Member, Options, State
 from lobsdice.train import Fleet, iterate
 
@@ -94,3 +95,14 @@ def weighted(world: World, exponent: np.ndarray) -> np.ndarray:
     w = np.exp(exponent - exponent.max())
     d = np.einsum("sa,sat,st->sa", world.d_offline, world.mdp.transition, w)
     return d / d.sum()
+
+
+def distance(world: World, state: State, run: int, aim: np.ndarray) -> float:
+    """The total variation between the occupancy of a run's policy and another, d[s, a]."""
+    ours = tabular.occupancy(world.mdp, policy_table(state, run, world.mdp.states))
+    return float(tabular.total_variation(ours, aim))
+
+
+def cloned(world: World) -> np.ndarray:
+    """d[s, a] of whoever clones the offline data."""
+    return tabular.bc(world.mdp, world.d_offline).occupancy

@@ -2,7 +2,9 @@
 
 import jax
 import numpy as np
+from worlds import noise_data
 
+from lobsdice.engine import draw, pack
 from lobsdice.networks import ACTION_MARGIN
 
 
@@ -34,24 +36,76 @@ def slope(function, x, h=1e-5):
     return np.stack(columns, axis=1)
 
 
-def ratio_objective(net, b):
+def logistic_objective(net, expert, offline):
     """-E_E log c - E_I log(1 - c), eq. loss_J_c."""
-    expert = sigmoid(network(net, np.hstack([b.expert_s, b.expert_s_next]))[:, 0])
-    offline = sigmoid(network(net, np.hstack([b.s, b.s_next]))[:, 0])
+    expert, offline = (sigmoid(network(net, x)[:, 0]) for x in (expert, offline))
     return -np.log(expert).mean() - np.log(1 - offline).mean()
 
 
+def ratio_objective(net, b):
+    """The same for pairs of states."""
+    return logistic_objective(
+        net, np.hstack([b.expert_s, b.expert_s_next]), np.hstack([b.s, b.s_next])
+    )
+
+
+def advantage(nu, r, b, h):
+    """r + γ ν(s') - ν(s)."""
+    return r + h.gamma * network(nu, b.s_next)[:, 0] - network(nu, b.s)[:, 0]
+
+
+def nu_objective(nu, r, b, h, alpha):
+    """(1-γ) E ν(s0) + (1+α) log E exp(A/(1+α)), eq. loss_J_nu."""
+    x = advantage(nu, r, b, h) / (1 + alpha)
+    initial = network(nu, b.init)[:, 0].mean()
+    return (1 - h.gamma) * initial + (1 + alpha) * np.log(np.exp(x).mean())
+
+
+def slope_penalties(nets, b, expert, offline, key, h):
+    """The penalties on r and ν, for seven rows, of which halves and thirds are taken."""
+    k_r, k_nu = jax.random.split(key)
+    x = np.vstack([expert[:4], offline[:4]])
+    y = np.vstack([offline[:4], np.roll(offline, 1, axis=0)[:4]])
+    u = np.asarray(jax.random.uniform(k_r, (len(x), 1)))
+    r_slope = slope(lambda z: log_ratio(plain(nets.r), z, h.ratio_floor), y + u * (x - y))
+    x = np.vstack([b.expert_s[:3], b.expert_s_next[:3]])
+    y = np.vstack([b.s[:3], b.s_next[:3]])
+    u = np.asarray(jax.random.uniform(k_nu, (len(x), 1)))
+    points = np.vstack([b.s[:3], y + u * (x - y)])
+    nu_slope = slope(lambda z: network(plain(nets.nu), z)[:, 0], points)
+    of_r = ((np.linalg.norm(r_slope, axis=1) - 1) ** 2).mean()
+    of_nu = (np.linalg.norm(nu_slope, axis=1) ** 2).mean()
+    return {"ratio_penalty": h.ratio_penalty * of_r, "nu_penalty": h.nu_penalty * of_nu}
+
+
+def moments(net, x):
+    """Mean and log deviation of a tanh-Gaussian head."""
+    mean, log_std = np.split(network(net, x), 2, axis=1)
+    return np.clip(mean, -7, 7), np.clip(log_std, -5, 2)
+
+
 def policy_objective(net, weight, b):
-    """-E[w log π(a|s)] / E[w], eq. loss_J_pi, for the density of tanh(u) with u Gaussian."""
-    mean, log_std = np.split(network(net, b.s), 2, axis=1)
-    mean, log_std = np.clip(mean, -7, 7), np.clip(log_std, -5, 2)
-    a = np.clip(b.a, -1 + ACTION_MARGIN, 1 - ACTION_MARGIN)
-    density = np.exp(-0.5 * ((np.arctanh(a) - mean) / np.exp(log_std)) ** 2)
-    density /= np.sqrt(2 * np.pi) * np.exp(log_std) * (1 - a**2)
-    return -(weight * np.log(density).sum(axis=1)).sum() / weight.sum()
+    """-E[w log π(a|s)] / E[w], eq. loss_J_pi."""
+    return cloning_objective(net, weight, b.s, b.a)
+
+
+def cloning_objective(net, weight, x, a):
+    """The same at any rows, for the density of tanh(u) with u Gaussian."""
+    mean, log_std = moments(net, x)
+    a = np.clip(a, -1 + ACTION_MARGIN, 1 - ACTION_MARGIN)
+    exponent = -0.5 * ((np.arctanh(a) - mean) / np.exp(log_std)) ** 2
+    log_density = exponent - np.log(np.sqrt(2 * np.pi) * np.exp(log_std) * (1 - a**2))
+    return -(weight * log_density.sum(axis=1)).sum() / weight.sum()
 
 
 # ---- Networks and gradients from outside ----
+
+
+def seven_rows(key, **options):
+    """A batch of noise, and its copy in plain NumPy."""
+    pool, slices = pack([noise_data(**options)])
+    batch = double(draw(key, pool, jax.tree.map(lambda x: x[0], slices), 7))
+    return batch, jax.tree.map(np.asarray, batch)
 
 
 def double(batch):
@@ -78,3 +132,15 @@ def assert_same_slope(gradient, objective, net, rng):
             )
         )
         np.testing.assert_allclose(exact, numeric, rtol=1e-5, atol=1e-8)
+
+
+def assert_losses_are(objectives, algorithm, nets, batch, key):
+    """Each loss and its gradient are as `objectives` say: of each network (metric, function)."""
+    loss = jax.grad(lambda n: algorithm.loss(n, batch, key, penalised=False), has_aux=True)
+    gradient, metrics = loss(nets)
+    rng = np.random.default_rng(0)
+    assert set(objectives) == set(nets._fields)
+    for name, (metric, objective) in objectives.items():
+        net = getattr(nets, name)
+        np.testing.assert_allclose(metrics[metric], objective(plain(net)))
+        assert_same_slope(getattr(gradient, name), objective, net, rng)

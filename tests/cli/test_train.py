@@ -185,11 +185,33 @@ def test_a_folder_that_cannot_be_had_is_refused_at_once(lobsdice, world, tmp_pat
         assert result.code == 2 and sentence in result.err and len(result.err.splitlines()) == 1
 
 
-def small(world, *words) -> list:
+def small(world, *words, algorithm="bc", expert="demos.npz") -> list:
     """A command that trains for an instant."""
     sizes = ["--width", 8, "--batch-size", 4, "--steps", 20, "--every", 10]
-    data = ["--expert", world / "demos.npz", "--offline", world / "logs.npz"]
-    return [str(word) for word in ("train", "bc", *data, *sizes, *words)]
+    data = ["--expert", world / expert, "--offline", world / "logs.npz"]
+    return [str(word) for word in ("train", algorithm, *data, *sizes, *words)]
+
+
+def test_demonstrations_need_no_actions_where_a_model_infers_them(lobsdice, world, tmp_path):
+    result = lobsdice(*small(world, "--out", tmp_path, "--json", algorithm="bco"))
+    assert result.code == 0, result.err
+    report = json.loads(result.out)
+    assert report["failures"] == [] and "inverse_error" in report["runs"][0]
+
+
+def test_actions_of_the_expert_come_from_its_file_or_from_another_or_are_asked_for(
+    lobsdice, world, tmp_path
+):
+    write(world / "labelled.npz", noise(40, seed=1))
+    kind = {"algorithm": "demodice"}
+    result = lobsdice(*small(world, "--out", tmp_path / "one", expert="labelled.npz", **kind))
+    assert result.code == 0, result.err
+    words = ["--out", tmp_path / "two", "--labelled", world / "labelled.npz"]
+    result = lobsdice(*small(world, *words, **kind))
+    assert result.code == 0, result.err
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+    result = lobsdice(*small(world, "--out", tmp_path / "three", **kind))
+    assert result.code == 2 and result.err.endswith("has none; name some with --labelled\n")
 
 
 @pytest.mark.parametrize("below", ["logs.npz", "forbidden"])

@@ -1,0 +1,80 @@
+"""The losses of DemoDICE against their equations, and its policy against exact solutions."""
+
+import numpy as np
+import pytest
+from algorithms.probe import QUICK, cloned, distance, fit
+from algorithms.transcription import (
+    advantage,
+    assert_losses_are,
+    log_ratio,
+    logistic_objective,
+    nu_objective,
+    plain,
+    policy_objective,
+    seven_rows,
+    slope_penalties,
+)
+from worlds import make_world, noise_data
+
+from lobsdice import tabular
+from lobsdice.algorithms import DemoDICE
+
+
+@pytest.fixture
+def setting(key):
+    algorithm, data = DemoDICE(width=5, penalty_every=3, alpha=0.3), noise_data()
+    batch, b = seven_rows(key)
+    # Demonstrations without actions are of no account to it.
+    batch = batch._replace(expert_s=batch.expert_s + 9, expert_s_next=batch.expert_s_next + 9)
+    shown = np.hstack([b.labelled.s, b.labelled.a]), np.hstack([b.s, b.a])
+    return algorithm, algorithm.init(key, data.state_size, data.action_space), batch, b, *shown
+
+
+def test_losses_and_gradients_are_those_of_the_equations(setting, key):
+    algorithm, nets, batch, b, expert, offline = setting
+    r = log_ratio(plain(nets.r), offline, algorithm.ratio_floor)
+    weight = np.exp(advantage(plain(nets.nu), r, b, algorithm) / 1.3)
+    objectives = {
+        "r": ("ratio_loss", lambda net: logistic_objective(net, expert, offline)),
+        "nu": ("nu_loss", lambda net: nu_objective(net, r, b, algorithm, 0.3)),
+        "policy": ("policy_loss", lambda net: policy_objective(net, weight, b)),
+    }
+    assert_losses_are(objectives, algorithm, nets, batch, key)
+
+
+def test_penalties_are_taken_between_labelled_and_offline_rows(setting, key):
+    algorithm, nets, batch, b, expert, offline = setting
+    total, metrics = algorithm.loss(nets, batch, key, penalised=True)
+    shown = b._replace(expert_s=b.labelled.s, expert_s_next=b.labelled.s_next)
+    expected = slope_penalties(nets, shown, expert, offline, key, algorithm)
+    for name, value in expected.items():
+        np.testing.assert_allclose(metrics[name], value, rtol=1e-6)
+    without, _ = algorithm.loss(nets, batch, key, penalised=False)
+    np.testing.assert_allclose(total - without, 3 * sum(expected.values()), rtol=1e-6)
+
+
+def test_discrete_actions_are_told_apart(key):
+    """Demonstrated and recorded rows with the same states, which differ in actions alone."""
+    algorithm, data = DemoDICE(width=5), noise_data(discrete=True)
+    nets = algorithm.init(key, data.state_size, data.action_space)
+    batch, _ = seven_rows(key, discrete=True)
+    assert batch.labelled is not None
+    other = batch._replace(labelled=batch.labelled._replace(a=1 - batch.labelled.a))
+    losses = [
+        algorithm.loss(nets, x, key, penalised=False)[1]["ratio_loss"] for x in (batch, other)
+    ]
+    assert losses[0] != losses[1]
+
+
+def test_the_policy_approaches_the_exact_solution():
+    """Also where two actions lead to the same state, of which only actions tell what to do."""
+    kinds = [(4, {"deterministic": True}), (1, {"merging": True}), (4, {"merging": True})]
+    worlds = [make_world(seed, actions=3, **kind) for seed, kind in kinds]
+    state = fit([DemoDICE(gamma=0.9, **QUICK)] * 3, worlds, steps=800)
+    for run, world in enumerate(worlds):
+        arguments = (world.mdp, world.d_labelled, world.d_offline)
+        aim = tabular.demodice(*arguments, mix=0.0).occupancy
+        assert distance(world, state, run, aim) < 0.05
+        assert tabular.total_variation(cloned(world), aim) > 0.1
+        observed = tabular.lobsdice(world.mdp, world.d_expert, world.d_offline, mix=0.0).occupancy
+        assert run == 0 or tabular.total_variation(observed, aim) > 0.1
