@@ -1,6 +1,7 @@
-"""What steadies the last policy: averaged weights, a falling learning rate, or neither.
+"""What steadies the last policy: averaged weights, a falling learning rate, hyperparameters.
 
 python benchmarks/steadiness.py --task walker2d --steps 200000 --out runs/steadiness-walker2d
+python benchmarks/steadiness.py --study hyperparameters --task ant --out runs/steadiness-ant
 
 All variants and seeds train in one program. Writes the folder of a fleet (its metrics.csv has one
 row for each evaluation of each run) and prints, for each variant, the score of the last policies
@@ -9,6 +10,7 @@ and the mean and the worst score over the second half of training.
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import tyro
@@ -18,19 +20,32 @@ from lobsdice.engine import Member
 from lobsdice.tasks import SOURCES
 from lobsdice.train import Fleet, train_fleet
 
-#: Decay of the average, and part of the steps in which the learning rates fall to zero.
-VARIANTS = {
-    "plain": (0.0, 0.0),
-    "average 0.999": (0.999, 0.0),
-    "average 0.9999": (0.9999, 0.0),
-    "cooldown 0.5": (0.0, 0.5),
-    "average 0.999, cooldown 0.5": (0.999, 0.5),
+#: What differs from the defaults of the algorithm, and of training.
+STUDIES = {
+    "averaging": {
+        "plain": ({}, {"average": 0.0}),
+        "average 0.999": ({}, {}),
+        "average 0.9999": ({}, {"average": 0.9999}),
+        "cooldown 0.5": ({}, {"average": 0.0, "cooldown": 0.5}),
+        "average 0.999, cooldown 0.5": ({}, {"cooldown": 0.5}),
+    },
+    "hyperparameters": {
+        "default": ({}, {}),
+        "cooldown 1": ({}, {"cooldown": 1.0}),
+        "policy rate 1e-4": ({"policy_rate": 1e-4}, {}),
+        "alpha 1": ({"alpha": 1.0}, {}),
+        "alpha 0.01": ({"alpha": 0.01}, {}),
+        "gamma 0.999": ({"gamma": 0.999}, {}),
+        "ratio penalty 1": ({"ratio_penalty": 1.0}, {}),
+        "ratio penalty 10": ({"ratio_penalty": 10.0}, {}),
+    },
 }
 
 
 @dataclass(frozen=True)
 class Study:
     out: Path
+    study: Literal["averaging", "hyperparameters"] = "averaging"
     task: str = "walker2d"
     steps: int = 200_000
     seeds: int = 5
@@ -40,10 +55,8 @@ class Study:
         counts: dict[str, int] = dict(zip(SOURCES, self.mixture, strict=True))
         task = load(self.task, expert=5, offline=counts)
         members = tuple(
-            Member(
-                LobsDICE(), seed, 0, Options(steps=self.steps, average=average, cooldown=cooldown)
-            )
-            for average, cooldown in VARIANTS.values()
+            Member(LobsDICE(**algorithm), seed, 0, Options(steps=self.steps, **training))
+            for algorithm, training in STUDIES[self.study].values()
             for seed in range(self.seeds)
         )
         resume = (self.out / "config.json").exists()
@@ -51,7 +64,7 @@ class Study:
         run = train_fleet(
             fleet, evaluate=task.evaluate, every=self.steps // 25, out=self.out, resume=resume
         )
-        for i, name in enumerate(VARIANTS):
+        for i, name in enumerate(STUDIES[self.study]):
             self.report(name, [row for row in run.rows if row["run"] // self.seeds == i])
 
     def report(self, name: str, rows: list) -> None:
