@@ -68,8 +68,8 @@ def test_the_policy_approaches_the_exact_solution_and_the_expert_if_that_can_be_
         make_world(4, actions=3, deterministic=True, realisable=True),
     ]
     alphas = [0.1, 0.1, 0.0]
-    quick = QUICK | {"gamma": 0.9, "inverse_rate": 3e-3}
-    state = fit([DemoDICEfO(**quick | {"alpha": x}) for x in alphas], worlds, steps=800)
+    kinds = [DemoDICEfO(gamma=0.9, alpha=x, inverse_rate=3e-3, **QUICK) for x in alphas]
+    state = fit(kinds, worlds, steps=800)
     for run, (world, alpha) in enumerate(zip(worlds, alphas, strict=True)):
         mdp, d_offline = world.mdp, world.d_offline
         solve = tabular.demodice_from_observation
