@@ -25,8 +25,9 @@ def expect(net, s, function, noise):
     """E_{a~π(s)}[f(action, log π(a|s))]: the sum over actions, or at the one that noise gives."""
     if noise is not None:
         mean, log_std = moments(net, s)
-        a = np.tanh(mean + np.exp(log_std) * noise)
-        return function(a, log_likelihood(net, s, a))
+        u = mean + np.exp(log_std) * noise
+        density = np.exp(-0.5 * noise**2) / (np.sqrt(2 * np.pi) * np.exp(log_std) / np.cosh(u) ** 2)
+        return function(np.tanh(u), np.log(density).sum(axis=1))
     total = np.zeros(len(s))
     actions = network(net, s).shape[1]
     for i in range(actions):
