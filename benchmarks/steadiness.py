@@ -39,13 +39,17 @@ STUDIES = {
         "ratio penalty 1": ({"ratio_penalty": 1.0}, {}),
         "ratio penalty 10": ({"ratio_penalty": 10.0}, {}),
     },
+    "cooldown": {
+        "default": ({}, {}),
+        "cooldown 1": ({}, {"cooldown": 1.0}),
+    },
 }
 
 
 @dataclass(frozen=True)
 class Study:
     out: Path
-    study: Literal["averaging", "hyperparameters"] = "averaging"
+    study: Literal["averaging", "hyperparameters", "cooldown"] = "averaging"
     task: str = "walker2d"
     steps: int = 200_000
     seeds: int = 5

@@ -285,7 +285,8 @@ def learning_grid(
     panels, across = _panels(rows)
     values = _distinct(rows, curve)
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(2.7 * across + 0.5, 2.2 * len(panels) + 0.7), layout="constrained")
+        wide = max(2.7 * across + 0.5, 5.0)  # so that the legend finds its place
+        figure = Figure(figsize=(wide, 2.2 * len(panels) + 0.9), layout="constrained")
         axes = figure.subplots(len(panels), across, squeeze=False, sharex=True)
         for line, tasks in zip(axes, panels.values(), strict=True):
             for here, task in zip(line, tasks, strict=False):
@@ -293,7 +294,9 @@ def learning_grid(
             for empty in line[len(tasks) :]:
                 empty.set_axis_off()
         handles, labels = axes[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False)
+        columns = int(wide / 1.2)
+        figure.legend(handles, labels, loc="outside upper center", ncols=columns, frameon=False)
+        figure.supylabel("normalised score" if column == "score" else column, fontsize=9)
         steps = max(int(row["step"]) for row in rows)
         seeds = len(_distinct(rows, "seed"))
         figure.supxlabel(f"gradient steps ({steps:,} in all, {seeds} seeds)", fontsize=9)
