@@ -7,7 +7,7 @@ from lobsdice.plots import learning_curves, save
 HERE = Path(__file__).parent
 PANELS = {
     "Hopper": {"LobsDICE": "hopper.csv", "BC": "hopper_cooldown_bc.csv"},
-    "Walker2d": {"LobsDICE": "walker2d_cooldown.csv"},
+    "Walker2d": {"LobsDICE": "walker2d.csv"},
     "HalfCheetah": {"LobsDICE": "halfcheetah.csv"},
     "Ant": {"LobsDICE": "ant.csv"},
 }
