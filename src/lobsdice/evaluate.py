@@ -42,9 +42,7 @@ def evaluate(
     `environment` is a built-in task's name or a Gymnasium id, or one for each policy. `stochastic`
     draws actions from the policy instead of taking the likeliest.
     """
-    if episodes < 1:
-        raise LobsDICEError(f"cannot evaluate {episodes} episodes")
-    seeds = np.random.SeedSequence([EVALUATION, seed]).spawn(episodes)
+    seeds = episode_seeds(episodes, seed)
     where = [environment] * len(policies) if isinstance(environment, str) else environment
     jobs = [
         Job(i * episodes + j, policy, here, s, stochastic)
@@ -55,6 +53,13 @@ def evaluate(
     for job, value in as_completed(run, jobs, min(workers or cores(), len(jobs))):
         found[job.number] = value
     return found.reshape(len(policies), episodes)
+
+
+def episode_seeds(episodes: int, seed: int) -> list[np.random.SeedSequence]:
+    """One for each episode of an evaluation."""
+    if episodes < 1:
+        raise LobsDICEError(f"cannot evaluate {episodes} episodes")
+    return np.random.SeedSequence([EVALUATION, seed]).spawn(episodes)
 
 
 def summaries(
@@ -77,7 +82,7 @@ def summaries(
 def run(job: Job) -> float:
     """The work of one process."""
     env = _environment(job.environment)
-    _check_actions(env, job)
+    check_actions(env, job.policy, job.environment)
 
     def act(observation: np.ndarray, random: np.random.Generator):
         return job.policy(observation, random if job.stochastic else None)
@@ -85,13 +90,13 @@ def run(job: Job) -> float:
     return float(returns(env, act, [job.seed])[0])
 
 
-def _check_actions(env: Environment, job: Job) -> None:
+def check_actions(env: Environment, policy: Policy, name: str) -> None:
     """Environments differ in what they do to an action of the wrong kind."""
-    theirs, ours = getattr(env, "action_space", None), job.policy.action_space
+    theirs, ours = getattr(env, "action_space", None), policy.action_space
     wanted, given = ("n", ours.n) if isinstance(ours, Discrete) else ("shape", (ours.size,))
     if theirs is not None and getattr(theirs, wanted, None) != given:
         raise LobsDICEError(
-            f"the policy's actions are not those of {job.environment}: {ours} against {theirs}"
+            f"the policy's actions are not those of {name}: {ours} against {theirs}"
         )
 
 

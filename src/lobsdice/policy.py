@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float32, Int64
+from jaxtyping import Float, Float32, Int64
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
@@ -22,6 +23,15 @@ Action = Float32[np.ndarray, "*n action"] | Int64[np.ndarray, "*n"] | np.int64
 FACTS = "lobsdice_policy"
 
 
+class Bounds(NamedTuple):
+    """What takes actions from [-1, 1] to the user's units."""
+
+    centre: Float32[np.ndarray, " action"]
+    half: Float32[np.ndarray, " action"]
+    low: Float32[np.ndarray, " action"]
+    high: Float32[np.ndarray, " action"]
+
+
 @dataclass(frozen=True, eq=False)
 class Policy:
     """From an observation, or an array of them, to an action."""
@@ -33,17 +43,24 @@ class Policy:
 
     def __call__(self, observation, random: np.random.Generator | None = None) -> Action:
         """The likeliest action; with a generator, a random one from the policy's distribution."""
-        output = self._network(observation)
         if isinstance(self.action_space, Discrete):
-            if random is not None:
-                output = output + random.gumbel(size=output.shape)
-            return output.argmax(axis=-1)
+            return self.scores(observation, random).argmax(axis=-1)
+        output = self._network(observation)
         size = output.shape[-1] // 2
         mean = np.clip(output[..., :size], -MEAN_BOUND, MEAN_BOUND)
         if random is not None:
             std = np.exp(np.clip(output[..., size:], *LOG_STD_BOUNDS))
             mean = mean + std * random.standard_normal(mean.shape, np.float32)
-        return self._centre + self._half * np.tanh(mean)
+        centre, half, low, high = self.bounds
+        # Rounding may put the sum a last digit beyond a bound, which Gymnasium's spaces refuse.
+        return np.minimum(np.maximum(centre + half * np.tanh(mean), low), high)
+
+    def scores(
+        self, observation, random: np.random.Generator | None = None
+    ) -> Float[np.ndarray, "*n actions"]:
+        """Of each discrete action: its log probability and a constant, and noise for a draw."""
+        scores = self._network(observation)
+        return scores if random is None else scores + random.gumbel(size=scores.shape)
 
     def predict(self, observation, state=None, episode_start=None, deterministic: bool = True):
         """`(action, state)`, as users of Stable-Baselines3 expect."""
@@ -78,17 +95,14 @@ class Policy:
         return x @ self.weights[-1] + self.biases[-1]
 
     @cached_property
-    def _centre(self) -> np.ndarray:
-        return self._box.decode(np.zeros(self._box.size, np.float32))
-
-    @cached_property
-    def _half(self) -> np.ndarray:
-        return self._box.decode(np.ones(self._box.size, np.float32)) - self._centre
-
-    @property
-    def _box(self) -> Box:
-        assert isinstance(self.action_space, Box)
-        return self.action_space
+    def bounds(self) -> Bounds:
+        """Of actions in a box."""
+        box = self.action_space
+        assert isinstance(box, Box)
+        centre, end = (box.decode(np.full(box.size, x, np.float32)) for x in (0, 1))
+        return Bounds(
+            centre, end - centre, np.asarray(box.low, np.float32), np.asarray(box.high, np.float32)
+        )
 
 
 def load_policy(path: str | Path) -> Policy:

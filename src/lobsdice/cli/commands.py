@@ -84,5 +84,7 @@ ROOT = Group(
         "experiment": EXPERIMENT,
         "resume": Command("lobsdice.cli.train:Resume", "Go on with an interrupted run."),
         "evaluate": Command("lobsdice.cli.train:Evaluate", "Measure trained policies' returns."),
+        "play": Command("lobsdice.cli.play:Play", "Watch a policy, or record a video of it."),
+        "export": Command("lobsdice.cli.export:Export", "Write a policy as ONNX or plain NumPy."),
     },
 )

@@ -94,7 +94,7 @@ class Convert:
     read: Reading = DEFAULTS
 
     def run(self) -> None:
-        _refuse_overwriting([self.path], [self.out])
+        refuse_overwriting([self.path], [self.out])
         episodes = _read(self.path, self.read)
         _write(self.out, episodes.without_actions() if self.drop_actions else episodes)
 
@@ -120,7 +120,7 @@ class Split:
     read: Reading = DEFAULTS
 
     def run(self) -> None:
-        _refuse_overwriting([self.path], [self.out, self.rest])
+        refuse_overwriting([self.path], [self.out, self.rest])
         episodes = _read(self.path, self.read)
         if not 0 < self.first < len(episodes):
             raise LobsDICEError(
@@ -147,7 +147,7 @@ class Join:
     read: Reading = DEFAULTS
 
     def run(self) -> None:
-        _refuse_overwriting(self.paths, [self.out])
+        refuse_overwriting(self.paths, [self.out])
         _write(self.out, read_together(self.paths, self.read))
 
 
@@ -264,7 +264,8 @@ def _write(path: Path, episodes: Episodes) -> None:
     console.say(f"wrote {path}: {counts}")
 
 
-def _refuse_overwriting(inputs: tuple[str, ...] | list[str], outputs: list[Path]) -> None:
+def refuse_overwriting(inputs: tuple[str, ...] | list[str], outputs: list[Path]) -> None:
+    """Raise if a command would write to a file that it reads, or twice to one."""
     taken = {Path(path).resolve() for path in inputs}
     for path in outputs:
         if path.resolve() in taken:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, make_dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 import tyro
@@ -16,6 +16,7 @@ from lobsdice import console
 from lobsdice.algorithms import ALGORITHMS, Algorithm
 from lobsdice.cli import output
 from lobsdice.cli.data import Out, Preparation, Reading, read_together
+from lobsdice.cli.policies import Which, environment_of, policies_of
 from lobsdice.data import Data
 from lobsdice.engine import Member, Options
 from lobsdice.episodes import Episodes
@@ -23,7 +24,6 @@ from lobsdice.errors import LobsDICEError
 from lobsdice.evaluate import summaries
 from lobsdice.formats import DEFAULTS, ReadOptions
 from lobsdice.loggers import Logger, TensorBoard, WandB
-from lobsdice.policy import Policy, load_policy
 from lobsdice.runs import RunFolder
 from lobsdice.tasks import SOURCES, Task, load, make
 from lobsdice.train import Evaluate as Evaluation
@@ -217,7 +217,7 @@ class Evaluate:
     """Episodes of each policy."""
     seed: int = 0
     """Episodes depend on nothing but this and the policy."""
-    which: Literal["last", "best"] = "last"
+    which: Which = "last"
     """The policies after the last step, or those with the best evaluation on the way."""
     stochastic: bool = False
     """Draw actions at random as the policy says, instead of taking the likeliest."""
@@ -225,8 +225,8 @@ class Evaluate:
     """Print JSON instead of a table."""
 
     def run(self) -> None:
-        policies = self.policies()
-        env = self.env or self.task()
+        policies = policies_of(self.path, self.which)
+        env = self.env or environment_of(self.path)
         with console.waiting("Evaluating"):
             found = summaries(
                 list(policies.values()),
@@ -241,19 +241,6 @@ class Evaluate:
             return output.print_json(reports)
         for report in reports:
             output.print_facts(f"{self.path}, {self.which} policy, in {env}", report)
-
-    def policies(self) -> dict[int, Policy]:
-        if self.path.is_file():
-            return {0: load_policy(self.path)}
-        return RunFolder(self.path).policies(self.which)
-
-    def task(self) -> str:
-        about = {} if self.path.is_file() else RunFolder(self.path).config()["about"]
-        settings = about.get("settings", {})
-        name = settings.get("task") or settings.get("env")
-        if name is None:
-            raise LobsDICEError("name the environment to evaluate in with --env")
-        return name
 
 
 @contextmanager

@@ -44,7 +44,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-def make(environment: Spec | str) -> Environment:
+def make(environment: Spec | str, *, render_mode: str | None = None) -> Environment:
     """A built-in task's environment, or any that Gymnasium knows by this id, quietly."""
     spec = TASKS.get(environment) if isinstance(environment, str) else environment
     try:
@@ -56,7 +56,9 @@ def make(environment: Spec | str) -> Environment:
     name, options = (spec.environment, spec.options) if spec else (str(environment), {})
     with _quiet_mujoco():
         try:
-            return gymnasium.make(name, disable_env_checker=True, **options)
+            return gymnasium.make(
+                name, disable_env_checker=True, render_mode=render_mode, **options
+            )
         except gymnasium.error.Error as error:
             reason = str(error).splitlines()[0]
             raise LobsDICEError(f"Gymnasium cannot make {name!r}: {reason}") from error

@@ -1,0 +1,135 @@
+"""Watching a policy act: in a window, or as a video."""
+
+import importlib
+import importlib.util
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+
+from lobsdice.errors import LobsDICEError
+from lobsdice.evaluate import check_actions, episode_seeds
+from lobsdice.files import atomic
+from lobsdice.policy import Policy
+from lobsdice.tasks.environment import make, returns
+
+#: Of a video: what a GIF can show. Of faster environments only every n-th frame is kept.
+FRAMES_PER_SECOND = 30
+#: For environments that do not say how fast they are.
+UNKNOWN_SPEED = 30
+
+Show = Callable[[], None]
+
+
+def play(
+    policy: Policy,
+    environment: str,
+    *,
+    episodes: int = 1,
+    seed: int = 0,
+    stochastic: bool = False,
+    video: Path | None = None,
+) -> Float64[np.ndarray, " episodes"]:
+    """The returns of the episodes shown, which are those of `evaluate` with the same seed.
+
+    `video` is a .gif or .mp4 to write, instead of opening a window.
+    """
+    seeds = episode_seeds(episodes, seed)
+    imageio = None if video is None else _imageio(video)
+    env = _open(environment, video)
+    check_actions(env, policy, environment)
+    recorded = nullcontext(_nothing) if video is None else _recording(env, video, imageio)
+    try:
+        with recorded as show:
+
+            def act(observation: np.ndarray, random: np.random.Generator):
+                show()
+                return policy(observation, random if stochastic else None)
+
+            return returns(env, act, seeds)
+    finally:
+        env.close()
+
+
+def _choose_renderer(video: Path | None) -> None:
+    """Where there is no display, MuJoCo draws with EGL, unless told otherwise."""
+    if sys.platform != "linux" or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY"))):
+        return
+    if video is None:
+        raise LobsDICEError("there is no display to open a window on; --video FILE records instead")
+    os.environ.setdefault("MUJOCO_GL", "egl")
+
+
+def _open(name: str, video: Path | None) -> Any:
+    """The environment, or one sentence if it cannot be drawn."""
+    _choose_renderer(video)
+    try:
+        env: Any = make(name, render_mode="human" if video is None else "rgb_array")
+        env.reset(seed=0)
+        env.render()
+    except LobsDICEError:
+        raise
+    except Exception as error:  # every graphics library has its own kinds
+        raise LobsDICEError(
+            f"{name} cannot be drawn here ({error or type(error).__name__}); where there is no "
+            "display, the variable MUJOCO_GL names MuJoCo's renderer: egl or osmesa"
+        ) from error
+    return env
+
+
+@dataclass
+class Recorder:
+    """Appends what an environment looks like to a video."""
+
+    env: Any
+    writer: Any
+    every: int
+    calls: int = 0
+
+    def __call__(self) -> None:
+        if self.calls % self.every == 0:
+            self.writer.append_data(self.env.render())
+        self.calls += 1
+
+
+@contextmanager
+def _recording(env: Any, video: Path, imageio: Any) -> Iterator[Show]:
+    speed = env.metadata.get("render_fps") or UNKNOWN_SPEED
+    every = math.ceil(speed / FRAMES_PER_SECOND)
+    options = {"duration": 1000 * every / speed, "loop": 0}
+    if video.suffix.lower() == ".mp4":
+        options = {"fps": speed / every}
+    with atomic(video) as temporary, imageio.get_writer(temporary, **options) as writer:
+        recorder = Recorder(env, writer, every)
+        yield recorder
+        writer.append_data(env.render())  # where the last episode ended
+
+
+def _imageio(video: Path) -> Any:
+    """What writes the video; one sentence if it cannot."""
+    suffix = video.suffix.lower()
+    if suffix not in (".gif", ".mp4"):
+        raise LobsDICEError(f"{video}: videos end in .gif or .mp4")
+    if suffix == ".mp4" and importlib.util.find_spec("imageio_ffmpeg") is None:
+        raise LobsDICEError(
+            f"{video}: an .mp4 needs imageio-ffmpeg, which is not installed: "
+            "pip install imageio-ffmpeg, or record a .gif"
+        )
+    try:
+        return importlib.import_module("imageio.v2")
+    except ImportError as error:
+        raise LobsDICEError(
+            "a video needs imageio, which is not installed; "
+            "it comes with: pip install 'lobsdice[mujoco]'"
+        ) from error
+
+
+def _nothing() -> None:
+    """The environment shows itself in its window."""
