@@ -72,6 +72,7 @@ def _open(name: str, video: Path | None) -> Any:
     _choose_renderer(video)
     try:
         env: Any = make(name, render_mode="human" if video is None else "rgb_array")
+        _follow(env)
         env.reset(seed=0)
         env.render()
     except LobsDICEError:
@@ -82,6 +83,19 @@ def _open(name: str, video: Path | None) -> Any:
             "display, the variable MUJOCO_GL names MuJoCo's renderer: egl or osmesa"
         ) from error
     return env
+
+
+def _follow(env: Any) -> None:
+    """Let the view move with MuJoCo's walkers, which Gymnasium would let run out of the picture."""
+    renderer = getattr(env.unwrapped, "mujoco_renderer", None)
+    if renderer is None:
+        return
+    mujoco: Any = importlib.import_module("mujoco")
+    if mujoco.mj_name2id(renderer.model, mujoco.mjtObj.mjOBJ_CAMERA, "track") < 0:
+        return
+    view = {"trackbodyid": 1, **(renderer.default_cam_config or {})}
+    renderer.default_cam_config = {**view, "type": int(mujoco.mjtCamera.mjCAMERA_TRACKING)}
+    renderer.camera_id = None  # or else every frame would be drawn by a camera that stands still
 
 
 @dataclass

@@ -97,6 +97,7 @@ def _in_score(
     scores = policy.scores(observations, random)
     if actions.shape != scores.shape[:-1] or actions.dtype != np.int64:
         return np.inf
+    actions = actions.astype(np.int64)  # ONNX Runtime's are C's `long long`, another type
     if len(policy.action_space.outside(actions)):
         return np.inf
     chosen = np.take_along_axis(scores, actions[..., None], axis=-1)[..., 0]
