@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from gymnasium import spaces
 from safetensors.numpy import load_file, save_file
 from worlds import noise, noise_data
 
@@ -104,6 +105,30 @@ def test_predict_is_that_of_stable_baselines3():
     action, state = policy.predict(np.ones(3))
     assert state is None and (action == policy(np.ones(3))).all()
     assert (policy.predict(np.ones(3), deterministic=False)[0] != action).any()
+    memory = (np.zeros(1),)
+    assert policy.predict(np.ones(3), memory, np.array([True]))[1] is memory
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("deterministic", [True, False], ids=["likeliest", "drawn"])
+def test_predictions_lie_in_gymnasiums_space(seed, deterministic):
+    """Even at the bounds, where rounding could put them a last digit outside."""
+    random = np.random.default_rng(seed)
+    low = (10 * random.normal(size=2)).astype(np.float32)
+    theirs = spaces.Box(low, low + random.exponential(size=2).astype(np.float32))
+    _, policy = pair(Box.of(theirs.low, theirs.high), gain=100.0)
+    many = np.asarray(policy.predict(observations(), deterministic=deterministic)[0])
+    assert all(row in theirs for row in many)
+    assert (many - theirs.low < 1e-3 * (theirs.high - theirs.low)).any()
+    one, _ = policy.predict(observations(1)[0], deterministic=deterministic)
+    assert one in theirs
+
+
+def test_discrete_predictions_lie_in_gymnasiums_space():
+    _, policy = pair(Discrete(5))
+    many = np.asarray(policy.predict(observations(), deterministic=False)[0])
+    assert many.shape == (200,) and all(action in spaces.Discrete(5) for action in many)
+    assert policy.predict(np.ones(3))[0] in spaces.Discrete(5)
 
 
 @pytest.mark.parametrize("space", [BOX, Discrete(5)], ids=["box", "discrete"])

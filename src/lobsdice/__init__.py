@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lobsdice.episodes import Episodes, concatenate, mixture
     from lobsdice.errors import LobsDICEError
     from lobsdice.evaluate import evaluate
+    from lobsdice.export import export_numpy, export_onnx
     from lobsdice.formats import DataWarning, ReadOptions, read, write
     from lobsdice.policy import Policy, load_policy
     from lobsdice.spaces import Box, Discrete
@@ -51,6 +52,7 @@ _HOMES = {
     "episodes": ("Episodes", "concatenate", "mixture"),
     "errors": ("LobsDICEError",),
     "evaluate": ("evaluate",),
+    "export": ("export_numpy", "export_onnx"),
     "formats": ("DataWarning", "ReadOptions", "read", "write"),
     "policy": ("Policy", "load_policy"),
     "spaces": ("Box", "Discrete"),
@@ -86,6 +88,8 @@ __all__ = [
     "collect",
     "concatenate",
     "evaluate",
+    "export_numpy",
+    "export_onnx",
     "load",
     "load_policy",
     "mixture",

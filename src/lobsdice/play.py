@@ -43,7 +43,7 @@ def play(
     """
     seeds = episode_seeds(episodes, seed)
     imageio = None if video is None else _imageio(video)
-    env = _open(environment, video)
+    env = open_environment(environment, video)
     check_actions(env, policy, environment)
     recorded = nullcontext(_nothing) if video is None else _recording(env, video, imageio)
     try:
@@ -67,7 +67,7 @@ def _choose_renderer(video: Path | None) -> None:
     os.environ.setdefault("MUJOCO_GL", "egl")
 
 
-def _open(name: str, video: Path | None) -> Any:
+def open_environment(name: str, video: Path | None) -> Any:
     """The environment, or one sentence if it cannot be drawn."""
     _choose_renderer(video)
     try:

@@ -1,0 +1,35 @@
+"""The folder of a run as training leaves it, without the training."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from lobsdice.data import Normaliser
+from lobsdice.formats import ReadOptions
+from lobsdice.policy import Policy
+from lobsdice.runs import RunFolder
+from lobsdice.spaces import ActionSpace, Box
+
+
+def make_policy(space: ActionSpace, *, width: int = 3, seed: int = 0) -> Policy:
+    random = np.random.default_rng(seed)
+    outputs = 2 * space.size if isinstance(space, Box) else space.n
+    weights = [random.normal(size=shape) / 2 for shape in ((width, 8), (8, outputs))]
+    return Policy(
+        tuple(weight.astype(np.float32) for weight in weights),
+        tuple(np.zeros(n, np.float32) for n in (8, outputs)),
+        Normaliser(np.zeros(width, np.float32), np.ones(width, np.float32)),
+        space,
+    )
+
+
+def make_run(folder: Path, policies: list[Policy | None], **settings) -> Path:
+    """`None` stands for a run that failed early."""
+    run = RunFolder(folder)
+    about = {"settings": {"read": asdict(ReadOptions()), **settings}}
+    run.begin({"runs": [{}] * len(policies)}, about, resume=False)
+    for number, policy in enumerate(policies):
+        if policy is not None:
+            policy.save(run.policy_path("last", number))
+    return folder
