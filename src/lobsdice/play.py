@@ -5,6 +5,7 @@ import importlib.util
 import math
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -24,6 +25,9 @@ from lobsdice.tasks.environment import make, returns
 FRAMES_PER_SECOND = 30
 #: For environments that do not say how fast they are.
 UNKNOWN_SPEED = 30
+
+NO_WINDOW = "there is no display to open a window on; --video FILE records instead"
+MUJOCO_HINT = "; the variable MUJOCO_GL names MuJoCo's renderer: glfw, egl or osmesa"
 
 Show = Callable[[], None]
 
@@ -63,7 +67,7 @@ def _choose_renderer(video: Path | None) -> None:
     if sys.platform != "linux" or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY"))):
         return
     if video is None:
-        raise LobsDICEError("there is no display to open a window on; --video FILE records instead")
+        raise LobsDICEError(NO_WINDOW)
     os.environ.setdefault("MUJOCO_GL", "egl")
 
 
@@ -72,24 +76,35 @@ def open_environment(name: str, video: Path | None) -> Any:
     _choose_renderer(video)
     try:
         env: Any = make(name, render_mode="human" if video is None else "rgb_array")
-        _follow(env)
+        if hasattr(env.unwrapped, "mujoco_renderer"):
+            _require_window(env)
+            _follow(env)
         env.reset(seed=0)
         env.render()
     except LobsDICEError:
         raise
     except Exception as error:  # every graphics library has its own kinds
-        raise LobsDICEError(
-            f"{name} cannot be drawn here ({error or type(error).__name__}); where there is no "
-            "display, the variable MUJOCO_GL names MuJoCo's renderer: egl or osmesa"
-        ) from error
+        # Gymnasium says itself what to install; graphics libraries are less helpful.
+        hint = "" if type(error).__name__ == "DependencyNotInstalled" else MUJOCO_HINT
+        reason = str(error) or type(error).__name__
+        raise LobsDICEError(f"{name} cannot be drawn here: {reason}{hint}") from error
     return env
+
+
+def _require_window(env: Any) -> None:
+    """MuJoCo's window would end the process if the display that is named cannot be opened."""
+    if env.unwrapped.render_mode != "human":
+        return
+    glfw: Any = importlib.import_module("glfw")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if not glfw.init():
+            raise LobsDICEError(NO_WINDOW)
 
 
 def _follow(env: Any) -> None:
     """Let the view move with MuJoCo's walkers, which Gymnasium would let run out of the picture."""
-    renderer = getattr(env.unwrapped, "mujoco_renderer", None)
-    if renderer is None:
-        return
+    renderer = env.unwrapped.mujoco_renderer
     mujoco: Any = importlib.import_module("mujoco")
     if mujoco.mj_name2id(renderer.model, mujoco.mjtObj.mjOBJ_CAMERA, "track") < 0:
         return
@@ -119,7 +134,7 @@ def _recording(env: Any, video: Path, imageio: Any) -> Iterator[Show]:
     every = math.ceil(speed / FRAMES_PER_SECOND)
     options = {"duration": 1000 * every / speed, "loop": 0}
     if video.suffix.lower() == ".mp4":
-        options = {"fps": speed / every}
+        options = {"fps": speed / every, "macro_block_size": 2}  # all that H.264 asks for
     with atomic(video) as temporary, imageio.get_writer(temporary, **options) as writer:
         recorder = Recorder(env, writer, every)
         yield recorder

@@ -1,8 +1,11 @@
 """`lobsdice export`: which policy, checked with which observations, written where."""
 
 import json
+import re
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import onnxruntime
@@ -129,6 +132,24 @@ def test_the_policy_itself_is_never_replaced(lobsdice, tmp_path):
     twice = tmp_path / "same"
     result = lobsdice("export", path, "--onnx", twice, "--numpy", twice)
     assert result.code == 2 and "named twice" in result.err and not twice.exists()
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "deploy.md"
+
+
+@pytest.mark.parametrize("space", [BOX, Discrete(3)], ids=["box", "discrete"])
+def test_the_page_can_be_pasted(lobsdice, tmp_path, monkeypatch, space):
+    monkeypatch.chdir(tmp_path)
+    make_run(Path("runs/mine"), [make_policy(space)])
+    text = PAGE.read_text()
+    for line in re.findall(r"^lobsdice export .*", text, re.MULTILINE):
+        assert lobsdice(*shlex.split(line, comments=True)[1:]).code == 0
+    # All of it in one interpreter, which finds policy.py where it runs.
+    code = "\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))
+    assert "predict" in code and "session" in code
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert Path("again.onnx").exists() and Path("again.py").exists()
 
 
 HOSTILE = {

@@ -118,8 +118,12 @@ def test_a_window_shows_itself(lobsdice, monkeypatch, folder):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no displays to name")
-def test_without_a_display_there_is_no_window(lobsdice, folder):
-    result = lobsdice("play", folder)
+@pytest.mark.parametrize("display", [None, ":987"], ids=["none", "one that is not there"])
+def test_without_a_display_there_is_no_window(lobsdice, monkeypatch, tmp_path, display):
+    if display is not None:
+        monkeypatch.setenv("DISPLAY", display)
+    folder = make_run(tmp_path / "run", [make_policy(Box.of([-1] * 3, [1] * 3), width=11)])
+    result = lobsdice("play", folder, "--env", "hopper")
     assert (result.code, result.err) == (
         2,
         "error: there is no display to open a window on; --video FILE records instead\n",
@@ -167,7 +171,7 @@ def test_what_cannot_be_is_one_line(lobsdice, tmp_path, folder):
 def test_an_environment_that_cannot_be_drawn_is_one_line(lobsdice, tmp_path):
     folder = make_run(tmp_path / "run", [make_policy(Discrete(2), width=4)])
     words = ("--env", "CartPole-v1", "--video", tmp_path / "p.gif")
-    assert "CartPole-v1 cannot be drawn here (pygame is not installed" in refused(
+    assert "CartPole-v1 cannot be drawn here: pygame is not installed" in refused(
         lobsdice, tmp_path, folder, *words
     )
 

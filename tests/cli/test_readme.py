@@ -13,7 +13,9 @@ from lobsdice.cli.commands import ROOT, Command, Group
 from lobsdice.cli.main import main
 
 FOLDER = Path(__file__).parents[2]
-PAGES = [FOLDER / "README.md", FOLDER / "CONTRIBUTING.md", FOLDER / "docs" / "data.md"]
+PAGES = [
+    FOLDER / name for name in ("README.md", "CONTRIBUTING.md", "docs/data.md", "docs/deploy.md")
+]
 
 
 def blocks(page: Path, language: str) -> list[str]:
