@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         LobsDICE,
         LobsDICEMu,
     )
+    from lobsdice.audit import Audit, audit
     from lobsdice.data import Data, Observations, Transitions, prepare
     from lobsdice.engine import Options
     from lobsdice.episodes import Episodes, concatenate, mixture
@@ -47,6 +48,7 @@ _HOMES = {
         "RCE",
         "SMODICE",
     ),
+    "audit": ("Audit", "audit"),
     "data": ("Data", "Observations", "Transitions", "prepare"),
     "engine": ("Options",),
     "episodes": ("Episodes", "concatenate", "mixture"),
@@ -67,6 +69,7 @@ __all__ = [
     "OPOLO",
     "RCE",
     "SMODICE",
+    "Audit",
     "Box",
     "Data",
     "DataWarning",
@@ -85,6 +88,7 @@ __all__ = [
     "Run",
     "Task",
     "Transitions",
+    "audit",
     "collect",
     "concatenate",
     "evaluate",

@@ -77,6 +77,9 @@ ROOT = Group(
     "lobsdice data collect hopper --expert 5 --medium 20 --random 20 --out hopper",
     {
         "data": DATA,
+        "audit": Command(
+            "lobsdice.cli.audit:Audit", "Say whether recordings are worth training on."
+        ),
         "train": TRAIN,
         "algorithms": Command(
             "lobsdice.cli.algorithms:Algorithms", "List what there is to train with."

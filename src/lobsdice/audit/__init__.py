@@ -1,0 +1,163 @@
+"""Before training: do the labelled recordings hold what the demonstrations show?
+
+The method assumes that wherever the expert goes the offline data has been, d^I(s, s') > 0 wherever
+d^E(s, s') > 0. `audit` says how far that holds, and where it does not. docs/audit.md tells how to
+read the answer and how well the thresholds below did on the built-in data.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from lobsdice import console
+from lobsdice.audit.coverage import FACTOR, SAMPLE, Coverage, Part, cover, groups, parts, stride
+from lobsdice.audit.discriminator import Discrimination, discriminate
+from lobsdice.audit.facts import facts
+from lobsdice.data import Observations, prepare, shared_pairs
+from lobsdice.episodes import Episodes
+
+__all__ = ["Audit", "Coverage", "Discrimination", "Part", "Support", "Verdict", "audit"]
+
+Verdict = Literal["covered", "partly covered", "not covered"]
+
+#: Shares of uncovered transitions up to which data is covered, and from which it is not.
+COVERED, NOT_COVERED = 0.10, 0.90
+#: The discriminator objects to "covered" above this AUC, if there are fewer look-alikes than these.
+SEPARABLE, FEW_LOOKALIKES = 0.99, 0.01
+
+
+@dataclass(frozen=True)
+class Support:
+    """An offline episode, and how many of the demonstrated transitions are nearest to it."""
+
+    episode: int
+    source: str
+    transitions: int
+    median_ratio: float
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """All that was found out."""
+
+    verdict: Verdict
+    reason: str
+    """The numbers that decide, and the thresholds that they are held against."""
+    uncovered_share: float
+    uncovered: list[Part]
+    """Stretches of the demonstrations without offline data nearby, longest first."""
+    leaked: int
+    """Demonstrated pairs that are, to the last bit, also offline pairs."""
+    closest: list[Support]
+    """Offline episodes, those that support most of the demonstrations first."""
+    sources: dict[str, float]
+    """The share of demonstrated transitions whose nearest offline pair is of each source."""
+    coverage: Coverage
+    discrimination: Discrimination
+    expert: dict[str, Any]
+    offline: dict[str, Any]
+
+    @property
+    def warns(self) -> bool:
+        """Whether there is something to mend before training."""
+        return self.verdict != "covered" or self.leaked > 0
+
+    def report(self) -> dict[str, Any]:
+        """Everything as plain numbers, text, lists and dictionaries."""
+        coverage = self.coverage
+        return {
+            "verdict": self.verdict,
+            "reason": self.reason,
+            "uncovered_share": self.uncovered_share,
+            "leaked_pairs": self.leaked,
+            "uncovered": [asdict(part) for part in self.uncovered],
+            "closest": [asdict(support) for support in self.closest],
+            "sources": self.sources,
+            "coverage": {
+                "transitions": len(coverage.distance),
+                "every": coverage.every,
+                "median_distance": float(np.median(coverage.distance)),
+                "median_spacing": float(np.median(coverage.spacing)),
+                "median_ratio": float(np.median(coverage.ratio)),
+            },
+            "discriminator": asdict(self.discrimination),
+            "expert": self.expert,
+            "offline": self.offline,
+        }
+
+
+def audit(expert: Episodes, offline: Episodes) -> Audit:
+    """Hold demonstrations (their actions are ignored) against labelled recordings."""
+    with console.waiting("Looking at the files"):
+        data = prepare(expert, offline, allow_leak=True)
+        recorded = Observations(data.offline.s, data.offline.s_next)
+        leaked = int(shared_pairs(data.expert, recorded).sum())
+        ours, theirs = (np.concatenate(pair, axis=1) for pair in (data.expert, recorded))
+        described = facts(expert), facts(offline)
+    looked_at = -(-len(ours) // stride(len(ours)))
+    # Spacings are asked for a sample and for the neighbours found, at most.
+    with console.progress("Comparing transitions", 2 * looked_at + SAMPLE) as advance:
+        coverage = cover(ours, expert, theirs, offline, advance)
+    with console.waiting("Telling demonstrations from logs"):
+        discrimination = discriminate(ours, groups(expert), theirs, groups(offline))
+    share = float(coverage.uncovered.mean())
+    verdict, reason = judge(share, discrimination)
+    closest = _closest(coverage, offline)
+    return Audit(
+        verdict=verdict,
+        reason=reason,
+        uncovered_share=share,
+        uncovered=parts(coverage),
+        leaked=leaked,
+        closest=closest,
+        sources=_sources(closest, offline, len(coverage.distance)),
+        coverage=coverage,
+        discrimination=discrimination,
+        expert=described[0],
+        offline=described[1],
+    )
+
+
+def judge(share: float, second: Discrimination) -> tuple[Verdict, str]:
+    """The verdict and the numbers that it rests on."""
+    reason = (
+        f"{share:.1%} of the demonstrated transitions are more than {FACTOR:g} times as far from "
+        "the offline data as that data is from itself"
+    )
+    if share > COVERED:
+        verdict = "partly covered" if share < NOT_COVERED else "not covered"
+        return verdict, f"{reason} (covered: up to {COVERED:.0%}; not covered: {NOT_COVERED:.0%})"
+    if second.auc > SEPARABLE and second.lookalikes < FEW_LOOKALIKES:
+        return "partly covered", (
+            f"{reason}, but a discriminator tells the two apart (AUC {second.auc:.4f}, above "
+            f"{SEPARABLE}) and finds next to no offline transition that looks demonstrated"
+        )
+    return "covered", f"{reason} (covered: up to {COVERED:.0%})"
+
+
+def _closest(coverage: Coverage, offline: Episodes) -> list[Support]:
+    episode = offline.step_episodes[coverage.neighbour]
+    found = [
+        Support(
+            int(i),
+            _source(offline, int(i)),
+            int((episode == i).sum()),
+            float(np.median(coverage.ratio[episode == i])),
+        )
+        for i in np.unique(episode)
+    ]
+    return sorted(found, key=lambda support: (-support.transitions, support.median_ratio))
+
+
+def _source(offline: Episodes, episode: int) -> str:
+    if offline.source is None:
+        return "offline"
+    return offline.source_names[offline.source[episode]]
+
+
+def _sources(closest: list[Support], offline: Episodes, total: int) -> dict[str, float]:
+    shares = dict.fromkeys(offline.source_names or ("offline",), 0.0)
+    for support in closest:
+        shares[support.source] += support.transitions / total
+    return shares

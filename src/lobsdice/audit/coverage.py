@@ -1,0 +1,148 @@
+"""Is there offline data near each demonstrated transition?
+
+The distance of a demonstrated pair (s, s'), in normalised units, to its nearest offline pair says
+little by itself. It is compared with how far that offline pair is from the nearest one of *another*
+offline episode: successive steps of one episode are near each other whatever the data covers, so
+that neighbours of the same episode would make every demonstration look far away.
+
+An offline pair that is itself alone cannot vouch for its surroundings, so that the spacing counts
+at most as its `SPARSE` quantile over the offline data. Repeated rows count once.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float32, Float64, Int64
+
+from lobsdice.audit.neighbours import nearest
+from lobsdice.episodes import Episodes, row_hashes
+
+#: A transition is uncovered if it is this many times farther off than offline pairs are apart.
+FACTOR = 2.0
+#: The quantile of the offline spacing above which offline data counts as sparse.
+SPARSE = 0.9
+#: The spacing's quantile is estimated from this many offline pairs.
+SAMPLE = 2000
+#: Of longer demonstrations every n-th transition is looked at.
+MOST_EXPERT = 10_000
+#: Recordings of fewer episodes are cut into at least this many pieces.
+PIECES = 5
+
+Pairs = Float32[np.ndarray, "n width"]
+
+
+@dataclass(frozen=True, eq=False)
+class Coverage:
+    """One entry for each transition looked at."""
+
+    episode: Int64[np.ndarray, " n"]
+    step: Int64[np.ndarray, " n"]
+    distance: Float64[np.ndarray, " n"]
+    """To the nearest offline pair."""
+    spacing: Float64[np.ndarray, " n"]
+    """Of the offline data there."""
+    neighbour: Int64[np.ndarray, " n"]
+    """The offline step that is nearest."""
+    every: int
+    """Every how many-th transition was looked at."""
+    sparse: float
+    """The largest spacing that counts."""
+
+    @property
+    def ratio(self) -> Float64[np.ndarray, " n"]:
+        """Distances in multiples of the spacing; 0 where the very pair is in the offline data."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(self.distance == 0, 0.0, self.distance / self.spacing)
+
+    @property
+    def uncovered(self) -> Bool[np.ndarray, " n"]:
+        return self.ratio > FACTOR
+
+
+@dataclass(frozen=True)
+class Part:
+    """Successive transitions of a demonstration that the offline data does not cover."""
+
+    episode: int
+    first_step: int
+    last_step: int
+    median_ratio: float
+
+
+def cover(
+    expert: Pairs,
+    expert_episodes: Episodes,
+    offline: Pairs,
+    offline_episodes: Episodes,
+    advance: Callable[[int], None] = lambda n: None,
+) -> Coverage:
+    """Distances of demonstrated pairs to offline pairs, beside the spacing of the latter."""
+    every = stride(len(expert))
+    distance, neighbour = nearest(expert[::every], offline, advance=advance)
+    spacing, sparse = spacings(offline, groups(offline_episodes), neighbour, advance)
+    episode = expert_episodes.step_episodes
+    step = np.arange(len(expert)) - expert_episodes.step_starts[episode]
+    return Coverage(episode[::every], step[::every], distance, spacing, neighbour, every, sparse)
+
+
+def stride(transitions: int) -> int:
+    return -(-transitions // MOST_EXPERT)
+
+
+def spacings(
+    offline: Pairs,
+    group: Int64[np.ndarray, " n"],
+    of: Int64[np.ndarray, " k"],
+    advance: Callable[[int], None] = lambda n: None,
+) -> tuple[Float64[np.ndarray, " k"], float]:
+    """The distance of offline pairs to the nearest of another group, and its largest that counts.
+
+    The latter is the `SPARSE` quantile over a random sample of the offline data.
+    """
+    points, place = _distinct(offline)
+    sample = np.random.default_rng(0).permutation(len(points))[:SAMPLE]
+    asked, back = np.unique(np.concatenate([sample, place[of]]), return_inverse=True)
+    chosen, point_group = points[asked], group[points]
+    excluded = (point_group[asked], point_group)
+    distance, _ = nearest(offline[chosen], offline[points], excluded=excluded, advance=advance)
+    distance = distance[back]
+    sparse = float(np.quantile(distance[: len(sample)], SPARSE, method="higher"))
+    return np.minimum(distance[len(sample) :], sparse), sparse
+
+
+def groups(episodes: Episodes) -> Int64[np.ndarray, " steps"]:
+    """The episode of each step; a few episodes are cut into pieces that stand for episodes."""
+    if len(episodes) >= PIECES:
+        return episodes.step_episodes
+    pieces = -(-PIECES // len(episodes))
+    step = np.arange(episodes.steps) - episodes.step_starts[episodes.step_episodes]
+    piece = step * pieces // episodes.lengths[episodes.step_episodes]
+    return episodes.step_episodes * pieces + piece
+
+
+def parts(coverage: Coverage) -> list[Part]:
+    """The uncovered stretches of every demonstration, longest first."""
+    bad, every = coverage.uncovered, coverage.every
+    goes_on = bad[1:] & bad[:-1] & (coverage.episode[1:] == coverage.episode[:-1])
+    first = np.flatnonzero(bad & ~np.concatenate([[False], goes_on]))
+    last = np.flatnonzero(bad & ~np.concatenate([goes_on, [False]]))
+    found = [
+        Part(
+            int(coverage.episode[i]),
+            int(coverage.step[i]),
+            int(coverage.step[j]) + every - 1,
+            float(np.median(coverage.ratio[i : j + 1])),
+        )
+        for i, j in zip(first, last, strict=True)
+    ]
+    return sorted(found, key=lambda part: part.first_step - part.last_step)
+
+
+def _distinct(rows: Pairs) -> tuple[Int64[np.ndarray, " k"], Int64[np.ndarray, " n"]]:
+    """The rows that no earlier row equals, in order, and for each row its place among them."""
+    _, first, inverse = np.unique(row_hashes(rows), return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return first[order].astype(np.int64), rank[inverse].astype(np.int64)

@@ -1,0 +1,42 @@
+"""What is in a recording, and what is odd about it."""
+
+from typing import Any
+
+import numpy as np
+
+from lobsdice.data import SCALE_OFFSET
+from lobsdice.episodes import Episodes, duplicates
+from lobsdice.formats import describe
+from lobsdice.formats.notices import notices
+
+#: Ratio of a feature's largest deviation to its standard deviation that is worth a look.
+OUTLIER = 100.0
+
+
+def facts(episodes: Episodes) -> dict[str, Any]:
+    """The description of a file, the number of repeated episodes, and remarks in words."""
+    description = describe(episodes)
+    return {
+        **description,
+        "repeated_episodes": len(duplicates(episodes)),
+        "remarks": [*notices(episodes), *_scales(description["observations"])],
+    }
+
+
+def _scales(features: dict[str, list[float]]) -> list[str]:
+    low, mean, high, std = (np.array(features[key]) for key in ("min", "mean", "max", "std"))
+    varies = std > 0
+    tiny = np.flatnonzero(varies & (std < SCALE_OFFSET))
+    far = np.maximum(high - mean, mean - low)
+    wild = np.flatnonzero(varies & (far > OUTLIER * std))
+    return [
+        *(
+            f"feature {i} varies by {std[i]:.2g} only, which normalisation takes for nearly "
+            "constant; use larger units"
+            for i in tiny
+        ),
+        *(
+            f"feature {i} has values {far[i] / std[i]:.0f} standard deviations from its mean"
+            for i in wild
+        ),
+    ]
