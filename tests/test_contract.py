@@ -32,13 +32,20 @@ def skeleton() -> type[Algorithm]:
 
 
 def small(kind) -> Algorithm:
-    """Small networks, and penalties often enough to meet one in a few steps."""
-    sizes = {"width": 8, "penalty_every": 2}
+    """Small networks, and penalties in every step: one kind of step is half the compilation."""
+    sizes = {"width": 8, "penalty_every": 1}
     return kind(**{f.name: sizes[f.name] for f in fields(kind) if f.name in sizes})
 
 
 SMALL = [small(kind) for kind in [*ALGORITHMS.values(), skeleton()]]
-each_algorithm = pytest.mark.parametrize("algorithm", SMALL, ids=lambda a: type(a).__name__)
+#: All tests of an algorithm run in one process, and share what it has compiled.
+each_algorithm = pytest.mark.parametrize(
+    "algorithm",
+    [
+        pytest.param(a, id=type(a).__name__, marks=pytest.mark.xdist_group(type(a).__name__))
+        for a in SMALL
+    ],
+)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -105,15 +112,56 @@ def rates(algorithm):
     return [jax.tree.map(float, algorithm.rates(jnp.int32(step))) for step in range(4)]
 
 
+DATA = noise_data()
+
+
+def rows(n: int) -> Batch:
+    pool, slices = pack([DATA])
+    return draw(jax.random.key(0), pool, jax.tree.map(lambda x: x[0], slices), n)
+
+
+def started(algorithm, seed: int = 0):
+    return algorithm.init(jax.random.key(seed), DATA.state_size, DATA.action_space)
+
+
+def losses(algorithm, nets):
+    """All that is logged, and the sum of the losses."""
+    total, metrics = algorithm.loss(nets, rows(16), jax.random.key(1), penalised=True)
+    return metrics | {"total": total}
+
+
+#: The slope of each of them in each network; compiled once for all real hyperparameters.
+slopes = jax.jit(lambda algorithm, nets: jax.jacrev(partial(losses, algorithm))(nets))
+
+
+def program(algorithm) -> str:
+    """What is computed, as text."""
+    nets = jax.eval_shape(started, algorithm)
+    return str(jax.make_jaxpr(partial(losses, algorithm))(nets))
+
+
+def after(algorithm):
+    """Where a step's hook takes networks that have moved a little; targets are among them."""
+    moved = jax.tree.map(lambda x: x + 1, started(algorithm))
+    apart = zip(moved, started(algorithm, seed=1), strict=True)
+    nets = type(moved)(*(one if i % 2 else other for i, (one, other) in enumerate(apart)))
+    return algorithm.after_step(nets)
+
+
 @each_algorithm
 def test_every_hyperparameter_matters(algorithm):
-    data = noise_data()
-    base = outcome(Member(algorithm), datas=[data])
+    """In the networks' shapes, the rates, the hook after a step, or the slopes of the losses."""
+    nets = started(algorithm)
     for field in fields(algorithm):
         other = replace(algorithm, **{field.name: changed(getattr(algorithm, field.name))})
-        seen = shapes(other, data) != shapes(algorithm, data) or rates(other) != rates(algorithm)
-        if not seen:
-            assert not equal(base, outcome(Member(other), datas=[data])), field.name
+        seen = shapes(other, DATA) != shapes(algorithm, DATA) or rates(other) != rates(algorithm)
+        seen = seen or not equal(after(algorithm), after(other))
+        if seen:
+            continue
+        if isinstance(field.default, float):
+            assert not equal(slopes(algorithm, nets), slopes(other, nets)), field.name
+        else:
+            assert program(algorithm) != program(other), field.name
 
 
 @each_algorithm
@@ -134,15 +182,11 @@ def test_every_algorithm_has_a_page_that_names_its_options_and_their_defaults(na
 
 
 @each_algorithm
-def test_each_loss_moves_only_its_own_network(algorithm, key):
-    data = noise_data()
-    pool, slices = pack([data])
-    batch = draw(key, pool, jax.tree.map(lambda x: x[0], slices), 16)
-    nets = algorithm.init(key, data.state_size, data.action_space)
-    losses = jax.jacrev(lambda nets: algorithm.loss(nets, batch, key, penalised=True)[1])
-    slopes = jax.jit(losses)(nets)
+def test_each_loss_moves_only_its_own_network(algorithm):
+    found = slopes(algorithm, started(algorithm))
+    del found["total"]
     owners = set()
-    for name, slope in slopes.items():
+    for name, slope in found.items():
         moved = [
             net
             for net, part in slope._asdict().items()
@@ -155,13 +199,9 @@ def test_each_loss_moves_only_its_own_network(algorithm, key):
 
 @each_algorithm
 def test_metrics_have_the_same_names_in_penalised_and_plain_steps(algorithm, key):
-    data = noise_data()
-    nets = algorithm.init(key, data.state_size, data.action_space)
-    pool, slices = pack([data])
-    batch = draw(key, pool, jax.tree.map(lambda x: x[0], slices), 4)
-    assert isinstance(batch, Batch)
+    nets = jax.eval_shape(started, algorithm)
     names = [
-        set(jax.eval_shape(partial(algorithm.loss, penalised=penalised), nets, batch, key)[1])
+        set(jax.eval_shape(partial(algorithm.loss, penalised=penalised), nets, rows(4), key)[1])
         for penalised in (True, False)
     ]
     assert names[0] == names[1]

@@ -228,6 +228,17 @@ def test_neighbouring_numbers_are_equal_in_a_box_far_from_zero(tmp_path):
     assert difference(policy, rows, shifted, None) == pytest.approx(0.125)
 
 
+def test_wild_observations_do_not_veto_an_export(tmp_path):
+    """Far from the data rounding alone makes a difference of more than 1e-5."""
+    policy = make(Box.of([-1] * 6, [1] * 6), hidden=(256, 256))
+    rows = likely_observations(policy)
+    wild = NORMALISER.mean + 100 * (rows - NORMALISER.mean)
+    assert export_onnx(policy, tmp_path / "p.onnx", np.concatenate([rows, wild])) <= AGREEMENT
+    assert difference(policy, wild, np.asarray(policy(wild)) + np.float32(1e-2), None) > AGREEMENT
+    wrong = np.asarray(policy(rows)) + np.float32(1e-4)
+    assert difference(policy, rows, wrong, None) > AGREEMENT
+
+
 def test_of_many_observations_enough_are_looked_at():
     policy = make()
     rows = likely_observations(policy, 3 * ENOUGH + 1)

@@ -211,7 +211,9 @@ def run_chunk(
 
         def block(state, now, *, size):
             state, metrics = advance(state, now, penalised=True)
-            state, _ = jax.lax.scan(plain, state, now + 1 + jnp.arange(size - 1, dtype=jnp.int32))
+            if size > 1:  # a scan over nothing would be compiled all the same
+                others = now + 1 + jnp.arange(size - 1, dtype=jnp.int32)
+                state, _ = jax.lax.scan(plain, state, others)
             return state, metrics
 
         starts = first + every * jnp.arange(steps // every, dtype=jnp.int32)

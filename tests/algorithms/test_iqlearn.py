@@ -11,6 +11,9 @@ from worlds import World, make_world, one_hot_data
 from lobsdice import tabular
 from lobsdice.algorithms import IQLearn
 
+#: Training is done once for all tests of this file.
+pytestmark = pytest.mark.xdist_group("iqlearn")
+
 each_space = pytest.mark.parametrize("space", ["box", "finite"])
 each_source = pytest.mark.parametrize("labelled", [False, True], ids=["states", "labelled"])
 

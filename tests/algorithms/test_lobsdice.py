@@ -22,6 +22,9 @@ from lobsdice import tabular
 from lobsdice.algorithms import LobsDICE
 from lobsdice.ratio import between, bounded_log_ratio, logistic_loss
 
+#: Training is done once for all tests of this file.
+pytestmark = pytest.mark.xdist_group("lobsdice")
+
 # ---- The same numbers for both ----
 
 

@@ -13,6 +13,9 @@ from lobsdice.algorithms import BC, RCE
 from lobsdice.algorithms import bc as cloning
 from lobsdice.algorithms.rce import odds
 
+#: Training is done once for all tests of this file.
+pytestmark = pytest.mark.xdist_group("rce")
+
 ALGORITHM = RCE(width=5)
 each_space = pytest.mark.parametrize("space", ["box", "finite"])
 
