@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         LobsDICE,
         LobsDICEMu,
     )
-    from lobsdice.audit import Audit, audit
+    from lobsdice.auditing import Audit, audit
     from lobsdice.data import Data, Observations, Transitions, prepare
     from lobsdice.engine import Options
     from lobsdice.episodes import Episodes, concatenate, mixture
@@ -48,7 +48,7 @@ _HOMES = {
         "RCE",
         "SMODICE",
     ),
-    "audit": ("Audit", "audit"),
+    "auditing": ("Audit", "audit"),
     "data": ("Data", "Observations", "Transitions", "prepare"),
     "engine": ("Options",),
     "episodes": ("Episodes", "concatenate", "mixture"),

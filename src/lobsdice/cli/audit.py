@@ -45,8 +45,8 @@ class Audit:
     read: Reading = DEFAULTS
 
     def run(self) -> None:
-        from lobsdice.audit import audit
-        from lobsdice.audit.page import write_page
+        from lobsdice.auditing import audit
+        from lobsdice.auditing.page import write_page
 
         expert, offline = (read_together(x, self.read) for x in ((self.expert,), self.offline))
         found = audit(expert, offline)

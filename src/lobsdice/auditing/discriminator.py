@@ -22,7 +22,7 @@ RIDGE = 1e-4
 #: Number of intervals of probability in which claims are held against frequencies.
 BINS = 10
 
-Pairs = Float32[np.ndarray, "n width"]
+Pairs = Float32[np.ndarray, "_ width"]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from lobsdice.formats import describe
 from lobsdice.formats.notices import notices
 
 #: Ratio of a feature's largest deviation to its standard deviation that is worth a look.
-OUTLIER = 100.0
+OUTLIER = 30.0
 
 
 def facts(episodes: Episodes) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from jaxtyping import Float32, Float64, Int64
 #: A block of products, 4 MB, stays in the processor's cache while its smallest entries are found.
 POINTS, QUERIES = 2048, 512
 
-Rows = Float32[np.ndarray, "n width"]
-Groups = Int64[np.ndarray, " n"]
+Rows = Float32[np.ndarray, "_ width"]
+Groups = Int64[np.ndarray, " _"]
 Found = tuple[Float64[np.ndarray, " queries"], Int64[np.ndarray, " queries"]]
 
 

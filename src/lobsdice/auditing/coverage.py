@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int64
 
-from lobsdice.audit.neighbours import nearest
+from lobsdice.auditing.neighbours import nearest
 from lobsdice.episodes import Episodes, row_hashes
 
 #: A transition is uncovered if it is this many times farther off than offline pairs are apart.
@@ -29,7 +29,7 @@ MOST_EXPERT = 10_000
 #: Recordings of fewer episodes are cut into at least this many pieces.
 PIECES = 5
 
-Pairs = Float32[np.ndarray, "n width"]
+Pairs = Float32[np.ndarray, "_ width"]
 
 
 @dataclass(frozen=True, eq=False)

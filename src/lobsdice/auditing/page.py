@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from lobsdice.audit import Audit
-from lobsdice.audit.coverage import FACTOR, Coverage
+from lobsdice.auditing import Audit
+from lobsdice.auditing.coverage import FACTOR, Coverage
 from lobsdice.files import atomic
 
 #: Rows of a table, curves, and points of a curve that a page shows at most.

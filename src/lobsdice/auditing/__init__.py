@@ -11,9 +11,9 @@ from typing import Any, Literal
 import numpy as np
 
 from lobsdice import console
-from lobsdice.audit.coverage import FACTOR, SAMPLE, Coverage, Part, cover, groups, parts, stride
-from lobsdice.audit.discriminator import Discrimination, discriminate
-from lobsdice.audit.facts import facts
+from lobsdice.auditing.coverage import FACTOR, SAMPLE, Coverage, Part, cover, groups, parts, stride
+from lobsdice.auditing.discriminator import Discrimination, discriminate
+from lobsdice.auditing.facts import facts
 from lobsdice.data import Observations, prepare, shared_pairs
 from lobsdice.episodes import Episodes
 
