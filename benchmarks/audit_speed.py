@@ -45,12 +45,13 @@ def main() -> None:
     options = parser.parse_args()
     expert = walks(options.expert, options.width, 0).without_actions()
     offline = walks(options.offline, options.width, 1)
-    before, start = peak(), time.perf_counter()
+    before, start, worked = peak(), time.perf_counter(), time.process_time()
     found = audit(expert, offline)
-    seconds = time.perf_counter() - start
+    seconds, worked = time.perf_counter() - start, time.process_time() - worked
     print(f"{options.expert:,} x {options.offline:,} transitions of width {options.width}")
     print(f"{found.verdict}: {found.uncovered_share:.1%} uncovered")
-    print(f"{seconds:.1f} s on {os.cpu_count()} cores; peak {peak():.2f} GB, {before:.2f} before")
+    print(f"{seconds:.1f} s, {worked:.1f} s of processor time on {os.cpu_count()} cores")
+    print(f"peak memory {peak():.2f} GB, {before:.2f} GB before")
 
 
 if __name__ == "__main__":

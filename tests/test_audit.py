@@ -42,7 +42,7 @@ def offline() -> Episodes:
 
 def brute(queries, points, query_groups=None, point_groups=None):
     distances = np.linalg.norm(queries[:, None].astype(float) - points[None], axis=2)
-    if query_groups is not None:
+    if query_groups is not None and point_groups is not None:
         distances[query_groups[:, None] == point_groups[None]] = np.inf
     return distances
 

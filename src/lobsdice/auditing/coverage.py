@@ -25,7 +25,7 @@ SPARSE = 0.9
 #: The spacing's quantile is estimated from this many offline pairs.
 SAMPLE = 2000
 #: Of longer demonstrations every n-th transition is looked at.
-MOST_EXPERT = 10_000
+MOST_EXPERT = 5000
 #: Recordings of fewer episodes are cut into at least this many pieces.
 PIECES = 5
 
