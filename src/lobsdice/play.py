@@ -135,10 +135,22 @@ def _recording(env: Any, video: Path, imageio: Any) -> Iterator[Show]:
     options = {"duration": 1000 * every / speed, "loop": 0}
     if video.suffix.lower() == ".mp4":
         options = {"fps": speed / every, "macro_block_size": 2}  # all that H.264 asks for
-    with atomic(video) as temporary, imageio.get_writer(temporary, **options) as writer:
+    with (
+        _quiet_fork(),
+        atomic(video) as temporary,
+        imageio.get_writer(temporary, **options) as writer,
+    ):
         recorder = Recorder(env, writer, every)
         yield recorder
         writer.append_data(env.render())  # where the last episode ended
+
+
+@contextmanager
+def _quiet_fork() -> Iterator[None]:
+    """JAX warns of forks, which are harmless where, as here, another program is started at once."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
+        yield
 
 
 def _imageio(video: Path) -> Any:
