@@ -43,11 +43,16 @@ def nearest(
         index[block], found[block] = _search(queries[block], extended, own)
         return len(index[block])
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(_threads()) as pool:
         for done in pool.map(search, range(0, len(queries), QUERIES)):
             advance(done)
     distance = np.linalg.norm(queries.astype(np.float64) - points[index], axis=1)
     return np.where(found, distance, np.inf), index
+
+
+def _threads() -> int:
+    """One a processor, unless each matrix product has threads too: both together only wait."""
+    return (os.cpu_count() or 1) if os.environ.get("OPENBLAS_NUM_THREADS") == "1" else 1
 
 
 def _extended(points: Rows) -> Float32[np.ndarray, "n more"]:
