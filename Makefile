@@ -25,7 +25,7 @@ demo: $(INSTALLED)
 	@$(BIN)/python examples/demo.py $(DEMO)
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest -n 2
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check

@@ -217,7 +217,7 @@ def test_in_a_fleet_only_the_failing_run_stops_counting(tmp_path, capsys, single
     assert again.failures == run.failures and again.table() == run.table()
 
 
-def test_a_run_that_fails_at_once_is_not_evaluated_and_leaves_no_policy(tmp_path, single_precision):
+def test_a_run_that_fails_at_once_is_not_recorded_and_leaves_no_policy(tmp_path, single_precision):
     seen = []
 
     def evaluate(policies):
@@ -227,7 +227,7 @@ def test_a_run_that_fails_at_once_is_not_evaluated_and_leaves_no_policy(tmp_path
 
     hopeless = Growing(policy_rate=1e30)
     run = fleet_of(SOUND, hopeless, OTHER, out=tmp_path / "run", evaluate=evaluate)
-    assert seen == [2] * 4 and {row["run"] for row in run.table()} == {0, 2}
+    assert seen == [3] * 4 and {row["run"] for row in run.table()} == {0, 2}
     names = {path.name for path in (tmp_path / "run" / "policies").iterdir()}
     assert names == {f"{which}-{i}.safetensors" for which in ("last", "best") for i in (0, 2)}
     assert all(np.isfinite(w).all() for w in run.policies[1].weights)  # the untrained one
