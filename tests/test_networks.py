@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.integrate import trapezoid
 
-from lobsdice.networks import Categorical, TanhGaussian, feature_size, make_policy
+from lobsdice.networks import Categorical, TanhGaussian, make_policy
 from lobsdice.spaces import Box, Discrete
 
 ACTIONS = [(Box((-1.0, -1.0), (1.0, 1.0)), np.zeros((1, 2))), (Discrete(5), np.array([0]))]
@@ -113,4 +113,4 @@ def test_features_are_actions_or_one_hot_whatever_the_weights(gaussian, categori
 @pytest.mark.parametrize(("space", "action"), ACTIONS)
 def test_the_size_of_features_is_known_beforehand(space, action, key):
     head = make_policy(key, 3, space, 8)
-    assert head.features(jnp.asarray(action)).shape == (1, feature_size(space))
+    assert head.features(jnp.asarray(action)).shape == (1, space.feature_size)

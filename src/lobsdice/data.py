@@ -185,7 +185,7 @@ def _steps(episodes: Episodes, terminal: Terminal | str, every: int = 1) -> _Ste
     if terminal not in _TERMINAL:
         raise LobsDICEError(f"terminal is {terminal!r}, not one of {get_args(Terminal)}")
     step, episode, row = np.arange(episodes.steps), episodes.step_episodes, episodes.step_rows
-    kept = (step - episodes.step_starts[episode]) % every == 0
+    kept = episodes.step_numbers % every == 0
     steps = _where(_Steps(step, episode, row, row + 1), kept)
     ended = episodes.terminated[steps.episode] & (steps.next_row == episodes.ends[steps.episode])
     steps = _TERMINAL[terminal](episodes, steps, ended)

@@ -133,6 +133,11 @@ class Episodes:
         """The episode of each step."""
         return np.repeat(np.arange(len(self)), self.lengths)
 
+    @property
+    def step_numbers(self) -> Int64[np.ndarray, " steps"]:
+        """The number of each step in its episode, from 0."""
+        return np.arange(self.steps) - self.step_starts[self.step_episodes]
+
     @cached_property
     def step_starts(self) -> Int64[np.ndarray, " episodes"]:
         """The row of `actions` that holds each episode's first action."""

@@ -160,11 +160,6 @@ class Categorical(eqx.Module):
 PolicyNet = TanhGaussian | Categorical
 
 
-def feature_size(space: ActionSpace) -> int:
-    """How many numbers `features` makes of an action."""
-    return space.size if isinstance(space, Box) else space.n
-
-
 def make_policy(key: Key[Array, ""], state_size: int, space: ActionSpace, width: int) -> PolicyNet:
     """The policy head that an action space calls for."""
     if isinstance(space, Box):

@@ -48,6 +48,11 @@ class Box:
     def size(self) -> int:
         return len(self.low)
 
+    @property
+    def feature_size(self) -> int:
+        """How many numbers a network sees of an action."""
+        return self.size
+
     def _centre_and_half(self):
         low, high = np.asarray(self.low), np.asarray(self.high)
         return (high + low) / 2, (high - low) / 2
@@ -77,6 +82,11 @@ class Discrete:
     def __post_init__(self):
         if self.n < 1:
             raise LobsDICEError(f"a discrete action space needs at least one action, not {self.n}")
+
+    @property
+    def feature_size(self) -> int:
+        """How many numbers a network sees of an action, which is one-hot there."""
+        return self.n
 
     def outside(self, actions: Int[np.ndarray, " n"]) -> Int[np.ndarray, " k"]:
         """The rows of `actions` that are no action of this space."""

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.lax import stop_gradient
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Int, Key
 
+from lobsdice.algorithms.base import Defaults
 from lobsdice.algorithms.discriminator import beside
 from lobsdice.duals import Number, Values
-from lobsdice.networks import Features, Scalar, feature_size
+from lobsdice.networks import Features, Scalar, make_policy
 from lobsdice.spaces import ActionSpace
 
 
@@ -35,15 +35,50 @@ class Twins(NamedTuple):
 
 def make_twins(key: Key[Array, ""], state_size: int, space: ActionSpace, width: int) -> Twins:
     """Fresh critics."""
-    size = state_size + feature_size(space)
+    size = state_size + space.feature_size
     return Twins(*(Scalar(k, size, width) for k in jax.random.split(key)))
-
-
-def fixed(net: Any) -> Any:
-    """The network with its weights held fixed; what it is given may still be differentiated."""
-    return stop_gradient(net)
 
 
 def follow(target: Any, net: Any, rate: Number) -> Any:
     """The target moved by `rate` of its way towards the network (Polyak averaging)."""
     return jax.tree.map(lambda old, new: old + rate * (new - old), target, net)
+
+
+class Following(Defaults):
+    """For algorithms in which `nets.target` follows `nets.critic` at the rate `tau`."""
+
+    tau: float
+
+    def after_step(self, nets: Any) -> Any:
+        return nets._replace(target=follow(nets.target, nets.critic, self.tau))
+
+
+class Nets(NamedTuple):
+    critic: Twins
+    target: Twins
+    policy: Any
+
+
+class ActorCritic(Following):
+    """For algorithms that are a policy, critics and their targets, and nothing else."""
+
+    critic_rate: float
+    policy_rate: float
+    width: int
+
+    @property
+    def penalty_every(self) -> int:
+        return 1
+
+    def init(self, key: Key[Array, ""], state_size: int, space: ActionSpace) -> Nets:
+        k_critic, k_policy = jax.random.split(key)
+        critic = make_twins(k_critic, state_size, space, self.width)
+        policy = make_policy(k_policy, state_size, space, self.width)
+        return Nets(critic=critic, target=critic, policy=policy)
+
+    def rates(self, step: Int[Array, ""]) -> Nets:
+        return Nets(
+            critic=Twins(self.critic_rate, self.critic_rate),
+            target=Twins(0.0, 0.0),
+            policy=self.policy_rate,
+        )

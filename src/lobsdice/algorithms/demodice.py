@@ -25,7 +25,7 @@ from jaxtyping import Array, Float, Int, Key
 from lobsdice.algorithms.base import Batch, Defaults, Metrics, hyperparameters
 from lobsdice.algorithms.discriminator import beside, ratio_loss
 from lobsdice.algorithms.weighting import cloning_loss, critic_loss, slope_penalties
-from lobsdice.networks import Scalar, feature_size, make_policy
+from lobsdice.networks import Scalar, make_policy
 from lobsdice.spaces import ActionSpace
 
 
@@ -67,7 +67,7 @@ class DemoDICE(Defaults):
     def init(self, key: Key[Array, ""], state_size: int, space: ActionSpace) -> Nets:
         k_r, k_nu, k_policy = jax.random.split(key, 3)
         return Nets(
-            r=Scalar(k_r, state_size + feature_size(space), self.width),
+            r=Scalar(k_r, state_size + space.feature_size, self.width),
             nu=Scalar(k_nu, state_size, self.width),
             policy=make_policy(k_policy, state_size, space, self.width),
         )

@@ -25,7 +25,7 @@ from lobsdice.algorithms.base import Batch, Defaults, Metrics, hyperparameters
 from lobsdice.algorithms.discriminator import beside, ratio_loss
 from lobsdice.algorithms.inverse import infer_expert_actions, inverse_loss, make_inverse
 from lobsdice.algorithms.weighting import cloning_loss, critic_loss, slope_penalties
-from lobsdice.networks import Scalar, feature_size, make_policy
+from lobsdice.networks import Scalar, make_policy
 from lobsdice.spaces import ActionSpace
 
 
@@ -67,7 +67,7 @@ class DemoDICEfO(Defaults):
         k_inverse, k_r, k_nu, k_policy = jax.random.split(key, 4)
         return Nets(
             inverse=make_inverse(k_inverse, state_size, space, self.width),
-            r=Scalar(k_r, state_size + feature_size(space), self.width),
+            r=Scalar(k_r, state_size + space.feature_size, self.width),
             nu=Scalar(k_nu, state_size, self.width),
             policy=make_policy(k_policy, state_size, space, self.width),
         )

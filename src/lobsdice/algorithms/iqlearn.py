@@ -19,19 +19,18 @@ then cancel, and what is left says nothing of the expert; see docs/algorithms/iq
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 from jax.lax import stop_gradient
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Key
 
-from lobsdice.algorithms.base import Batch, Defaults, Metrics, hyperparameters
-from lobsdice.algorithms.critics import Twins, fixed, follow, make_twins
+from lobsdice.algorithms.base import Batch, Metrics, hyperparameters
+from lobsdice.algorithms.critics import ActorCritic, Nets
 from lobsdice.algorithms.discriminator import beside
 from lobsdice.duals import Number, Values
 from lobsdice.expectations import mean
-from lobsdice.networks import Features, PolicyNet, make_policy
-from lobsdice.spaces import ActionSpace
+from lobsdice.networks import Features, PolicyNet
 
 States = Float[Array, "n state"]
 Critic = Callable[[States, Features], Values]
@@ -42,14 +41,8 @@ def phi(reward: Values, alpha: Number) -> Values:
     return reward - reward**2 / (4 * alpha)
 
 
-class Nets(NamedTuple):
-    critic: Twins
-    target: Twins
-    policy: Any
-
-
 @hyperparameters
-class IQLearn(Defaults):
+class IQLearn(ActorCritic):
     """Hyperparameters of IQ-Learn; of the official code, where nothing else is said."""
 
     gamma: float = 0.99
@@ -70,18 +63,8 @@ class IQLearn(Defaults):
     """Units in each of the two hidden layers of every network."""
 
     @property
-    def penalty_every(self) -> int:
-        return 1
-
-    @property
     def needs_labels(self) -> bool:
         return self.from_labelled
-
-    def init(self, key: Key[Array, ""], state_size: int, space: ActionSpace) -> Nets:
-        k_critic, k_policy = jax.random.split(key)
-        critic = make_twins(k_critic, state_size, space, self.width)
-        policy = make_policy(k_policy, state_size, space, self.width)
-        return Nets(critic=critic, target=critic, policy=policy)
 
     def loss(
         self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: bool
@@ -93,10 +76,10 @@ class IQLearn(Defaults):
             assert batch.labelled is not None  # the loop sees to it
             s, s_next = batch.labelled.s, batch.labelled.s_next
 
-        policy = fixed(nets.policy)
+        policy = stop_gradient(nets.policy)
         y = stop_gradient(self.gamma * self._value(policy, nets.target.least, s_next, k_next))
         critic_loss = sum(self._critic_loss(policy, q, s, y, batch, k_here) for q in nets.critic)
-        policy_loss = -mean(self._value(nets.policy, fixed(nets.critic).least, s, k_policy))
+        policy_loss = -mean(self._value(nets.policy, stop_gradient(nets.critic).least, s, k_policy))
         losses = {"critic_loss": critic_loss, "policy_loss": policy_loss}
         return critic_loss + policy_loss, losses
 
@@ -132,13 +115,3 @@ class IQLearn(Defaults):
             return q(s, action) - self.temperature * log_prob
 
         return policy.expect(s, soft, key)
-
-    def rates(self, step: Int[Array, ""]) -> Nets:
-        return Nets(
-            critic=Twins(self.critic_rate, self.critic_rate),
-            target=Twins(0.0, 0.0),
-            policy=self.policy_rate,
-        )
-
-    def after_step(self, nets: Nets) -> Nets:
-        return nets._replace(target=follow(nets.target, nets.critic, self.tau))

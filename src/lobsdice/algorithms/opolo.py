@@ -22,10 +22,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Int, Key
 
-from lobsdice.algorithms.base import Batch, Defaults, Metrics, hyperparameters
-from lobsdice.algorithms.critics import Twins, fixed, follow, make_twins
+from lobsdice.algorithms.base import Batch, Metrics, hyperparameters
+from lobsdice.algorithms.critics import Following, Twins, make_twins
 from lobsdice.algorithms.discriminator import beside, ratio_loss, ratio_penalty
 from lobsdice.algorithms.inverse import infer_expert_actions, inverse_loss, make_inverse
 from lobsdice.duals import Values, dual, residual
@@ -43,7 +44,7 @@ class Nets(NamedTuple):
 
 
 @hyperparameters
-class OPOLO(Defaults):
+class OPOLO(Following):
     """Hyperparameters of OPOLO; of the official code, where nothing else is said."""
 
     gamma: float = 0.99
@@ -91,12 +92,12 @@ class OPOLO(Defaults):
         # The gradient goes through Q(s',a'), too. It vanishes where d = w d^I flows as π makes it,
         # (1-γ) p0 π + γ (what d sends on) - d = 0. With a target held fixed there the middle term
         # is gone, and the rest sums to -γ over all (s,a): Q would rise for ever.
-        policy = fixed(nets.policy)
+        policy = stop_gradient(nets.policy)
         critic_loss = sum(self._objective(policy, q, r, batch, k_critic) for q in nets.critic)
 
         # The least of the twins is that of their objectives. L is unmoved by Q + C, so that each
         # twin has a level of its own, and their values at one (s,a) do not compare.
-        targets = fixed(nets.target)
+        targets = stop_gradient(nets.target)
         reached = [self._objective(nets.policy, q, r, batch, k_policy) for q in targets]
         policy_loss = -jnp.minimum(*reached)
 
@@ -139,6 +140,3 @@ class OPOLO(Defaults):
             inverse=self.inverse_rate,
             policy=self.policy_rate,
         )
-
-    def after_step(self, nets: Nets) -> Nets:
-        return nets._replace(target=follow(nets.target, nets.critic, self.tau))

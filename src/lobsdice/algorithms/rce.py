@@ -20,21 +20,20 @@ The policy seeks success and, being offline, stays near the data (TD3+BC, Fujimo
     w^(t)          w               odds of success from (s',a'), of the targets' least, held fixed
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.lax import stop_gradient
 from jax.nn import sigmoid, softplus
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Key
 
-from lobsdice.algorithms.base import Batch, Defaults, Metrics, hyperparameters
-from lobsdice.algorithms.critics import Twins, fixed, follow, make_twins
+from lobsdice.algorithms.base import Batch, Metrics, hyperparameters
+from lobsdice.algorithms.critics import ActorCritic, Nets, Twins
 from lobsdice.algorithms.discriminator import beside
 from lobsdice.duals import Number, Values
 from lobsdice.expectations import mean
-from lobsdice.networks import Categorical, PolicyNet, make_policy
-from lobsdice.spaces import ActionSpace
+from lobsdice.networks import Categorical, PolicyNet
 
 #: Odds stay below its inverse, as in the offline port: they must not be infinite.
 ODDS_FLOOR = 1e-5
@@ -50,14 +49,8 @@ def recursion_loss(logit: Values, w: Values, gamma: Number) -> Values:
     return gamma * w * softplus(-logit) + softplus(logit)
 
 
-class Nets(NamedTuple):
-    critic: Twins
-    target: Twins
-    policy: Any
-
-
 @hyperparameters
-class RCE(Defaults):
+class RCE(ActorCritic):
     """Hyperparameters of RCE; of its offline port (in SMODICE's code) but for what is said."""
 
     gamma: float = 0.99
@@ -75,22 +68,12 @@ class RCE(Defaults):
     width: int = 256
     """Units in each of the two hidden layers of every network."""
 
-    @property
-    def penalty_every(self) -> int:
-        return 1
-
-    def init(self, key: Key[Array, ""], state_size: int, space: ActionSpace) -> Nets:
-        k_critic, k_policy = jax.random.split(key)
-        critic = make_twins(k_critic, state_size, space, self.width)
-        policy = make_policy(k_policy, state_size, space, self.width)
-        return Nets(critic=critic, target=critic, policy=policy)
-
     def loss(
         self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: bool
     ) -> tuple[Float[Array, ""], Metrics]:
         del penalised
         k_next, k_success, k_policy = jax.random.split(key, 3)
-        policy = fixed(nets.policy)
+        policy = stop_gradient(nets.policy)
 
         def odds_next(action, _):
             return odds(nets.target.least(batch.s_next, action))
@@ -99,7 +82,7 @@ class RCE(Defaults):
         critic_loss = sum(
             self._critic_loss(policy, critic, w, batch, k_success) for critic in nets.critic
         )
-        policy_loss = self._policy_loss(nets.policy, fixed(nets.critic), batch, k_policy)
+        policy_loss = self._policy_loss(nets.policy, stop_gradient(nets.critic), batch, k_policy)
         losses = {"critic_loss": critic_loss, "policy_loss": policy_loss}
         return critic_loss + policy_loss, losses
 
@@ -125,16 +108,6 @@ class RCE(Defaults):
         weight = self.success_weight / stop_gradient(probability)
         cloning = mean(cloning_error(policy, batch, key))
         return cloning - weight * (probability + self.temperature * entropy)
-
-    def rates(self, step: Int[Array, ""]) -> Nets:
-        return Nets(
-            critic=Twins(self.critic_rate, self.critic_rate),
-            target=Twins(0.0, 0.0),
-            policy=self.policy_rate,
-        )
-
-    def after_step(self, nets: Nets) -> Nets:
-        return nets._replace(target=follow(nets.target, nets.critic, self.tau))
 
 
 def cloning_error(policy: PolicyNet, batch: Batch, key: Key[Array, ""]) -> Values:

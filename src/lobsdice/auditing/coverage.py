@@ -82,7 +82,7 @@ def cover(
     distance, neighbour = nearest(expert[::every], offline, advance=advance)
     spacing, sparse = spacings(offline, groups(offline_episodes), neighbour, advance)
     episode = expert_episodes.step_episodes
-    step = np.arange(len(expert)) - expert_episodes.step_starts[episode]
+    step = expert_episodes.step_numbers
     return Coverage(episode[::every], step[::every], distance, spacing, neighbour, every, sparse)
 
 
@@ -116,8 +116,7 @@ def groups(episodes: Episodes) -> Int64[np.ndarray, " steps"]:
     if len(episodes) >= PIECES:
         return episodes.step_episodes
     pieces = -(-PIECES // len(episodes))
-    step = np.arange(episodes.steps) - episodes.step_starts[episodes.step_episodes]
-    piece = step * pieces // episodes.lengths[episodes.step_episodes]
+    piece = episodes.step_numbers * pieces // episodes.lengths[episodes.step_episodes]
     return episodes.step_episodes * pieces + piece
 
 

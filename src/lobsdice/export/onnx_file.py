@@ -165,8 +165,7 @@ def _add_discrete(graph: Graph, policy: Policy, stochastic: bool) -> None:
 def _inputs(onnx: Any, policy: Policy, stochastic: bool) -> list[Any]:
     widths = {"observation": len(policy.normaliser.mean)}
     if stochastic:
-        space = policy.action_space
-        widths["noise"] = space.size if isinstance(space, Box) else space.n
+        widths["noise"] = policy.action_space.feature_size
     kind = onnx.TensorProto.FLOAT
     return [
         onnx.helper.make_tensor_value_info(name, kind, ["batch", width])
