@@ -79,6 +79,8 @@ class Data:
     source_names: tuple[str, ...]
     labelled: Transitions | None = None
     """Demonstrations whose actions are known, for the algorithms that ask for them."""
+    episode: Int64[np.ndarray, " n"] | None = None
+    """Which offline episode each offline transition is of, where known; for diagnosis only."""
 
     @property
     def state_size(self) -> int:
@@ -122,6 +124,7 @@ def prepare(
         labelled=None
         if labelled is None
         else transitions(labelled, terminal=terminal, every=every, normaliser=normaliser),
+        episode=steps.episode,
     )
 
 

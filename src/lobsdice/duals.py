@@ -51,9 +51,14 @@ def dual(
     return (1 - gamma) * mean(nu_init, p_init) + (1 + alpha) * log_mean_exp(e / (1 + alpha), p)
 
 
+def log_weights(e: Values, *, alpha: Number) -> Values:
+    """log d/d^I = e / (1+α), up to a constant."""
+    return e / (1 + alpha)
+
+
 def weights(e: Values, *, alpha: Number, p: Probs = None) -> Values:
     """w = d/d^I ∝ exp(e / (1+α)), normalised so that E_{d^I}[w] = 1."""
-    x = e / (1 + alpha)
+    x = log_weights(e, alpha=alpha)
     return jnp.exp(x - log_mean_exp(x, p))
 
 
@@ -76,6 +81,11 @@ def dual_chi2(
 ) -> Scalar:
     """(1-γ) E_{p0}[ν(s)] + E_{d^I}[f*(e)], f* the conjugate of χ²; α is zero (SMODICE)."""
     return (1 - gamma) * mean(nu_init, p_init) + mean(chi2_conjugate(e), p)
+
+
+def log_weights_chi2(e: Values) -> Values:
+    """log d/d^I = log max(e + 1, 0), up to a constant; -∞ where there is no weight."""
+    return jnp.log(_chi2_maximiser(e))
 
 
 def weights_chi2(e: Values, *, p: Probs = None) -> Values:

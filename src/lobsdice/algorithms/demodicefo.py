@@ -21,10 +21,11 @@ from typing import Any, NamedTuple
 import jax
 from jaxtyping import Array, Float, Int, Key
 
-from lobsdice.algorithms.base import Batch, Defaults, Metrics, hyperparameters
+from lobsdice.algorithms.base import Batch, Defaults, Labelled, Metrics, hyperparameters
 from lobsdice.algorithms.discriminator import beside, ratio_loss
 from lobsdice.algorithms.inverse import infer_expert_actions, inverse_loss, make_inverse
-from lobsdice.algorithms.weighting import cloning_loss, critic_loss, slope_penalties
+from lobsdice.algorithms.weighting import advantages, cloning_loss, critic_loss, slope_penalties
+from lobsdice.duals import Values, log_weights
 from lobsdice.networks import Scalar, make_policy
 from lobsdice.spaces import ActionSpace
 
@@ -93,6 +94,12 @@ class DemoDICEfO(Defaults):
         total = losses + self.penalty_every * sum(penalties.values())
         metrics |= {"ratio_loss": r_loss, "nu_loss": nu_loss, "policy_loss": policy_loss}
         return total, metrics | penalties
+
+    def log_weights(self, nets: Nets, batch: Batch | Labelled) -> Values:
+        """log d/d^I at transitions, up to a constant."""
+        seen = beside(batch.s, nets.policy.features(batch.a))
+        e = advantages(nets, batch, seen, gamma=self.gamma, floor=self.ratio_floor)
+        return log_weights(e, alpha=self.alpha)
 
     def rates(self, step: Int[Array, ""]) -> Nets:
         return Nets(self.inverse_rate, self.ratio_rate, self.nu_rate, self.policy_rate)

@@ -23,9 +23,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from lobsdice.algorithms.base import Batch, Defaults, Metrics, hyperparameters
+from lobsdice.algorithms.base import Batch, Defaults, Labelled, Metrics, hyperparameters
 from lobsdice.algorithms.discriminator import beside, ratio_loss
-from lobsdice.algorithms.weighting import cloning_loss, critic_loss, slope_penalties
+from lobsdice.algorithms.weighting import advantages, cloning_loss, critic_loss, slope_penalties
+from lobsdice.duals import Values, log_weights
 from lobsdice.networks import Scalar, make_policy
 from lobsdice.spaces import ActionSpace
 
@@ -87,6 +88,12 @@ class LobsDICE(Defaults):
         total = r_loss + nu_loss + policy_loss + self.penalty_every * sum(penalties.values())
         losses = {"ratio_loss": r_loss, "nu_loss": nu_loss, "policy_loss": policy_loss}
         return total, losses | penalties
+
+    def log_weights(self, nets: Nets, batch: Batch | Labelled) -> Values:
+        """log d/d^I at transitions, up to a constant."""
+        seen = beside(batch.s, batch.s_next)
+        e = advantages(nets, batch, seen, gamma=self.gamma, floor=self.ratio_floor)
+        return log_weights(e, alpha=self.alpha)
 
     def rates(self, step: Int[Array, ""]) -> Nets:
         if not self.pretrain:

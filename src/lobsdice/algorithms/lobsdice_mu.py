@@ -25,7 +25,7 @@ import jax.numpy as jnp
 from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Int, Key
 
-from lobsdice.algorithms.base import Batch, Defaults, Metrics, hyperparameters
+from lobsdice.algorithms.base import Batch, Defaults, Labelled, Metrics, hyperparameters
 from lobsdice.algorithms.discriminator import (
     at,
     beside,
@@ -41,9 +41,15 @@ from lobsdice.ratio import Rows
 from lobsdice.spaces import ActionSpace
 
 
+def log_weights_double(e: Values, *, alpha: Number) -> Values:
+    """log d/d^I = e / α, up to a constant."""
+    return e / alpha
+
+
 def weights_double(e: Values, *, alpha: Number) -> Values:
     """w = d/d^I ∝ exp(e / α), normalised so that E_{d^I}[w] = 1."""
-    return jnp.exp(e / alpha - log_mean_exp(e / alpha))
+    x = log_weights_double(e, alpha=alpha)
+    return jnp.exp(x - log_mean_exp(x))
 
 
 class Multipliers(NamedTuple):
@@ -128,8 +134,12 @@ class LobsDICEMu(Defaults):
     def _matched(self, batch: Batch) -> tuple[Rows, Rows]:
         """What is to be matched, of the expert's and of the offline transitions."""
         if self.state_matching:
-            return batch.expert_s, batch.s
-        return beside(batch.expert_s, batch.expert_s_next), beside(batch.s, batch.s_next)
+            return batch.expert_s, self._seen(batch)
+        return beside(batch.expert_s, batch.expert_s_next), self._seen(batch)
+
+    def _seen(self, rows: Batch | Labelled) -> Rows:
+        """What r and μ look at, of offline transitions."""
+        return rows.s if self.state_matching else beside(rows.s, rows.s_next)
 
     def _penalties(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> Metrics:
         k_r, k_nu, k_mu = jax.random.split(key, 3)
@@ -143,6 +153,13 @@ class LobsDICEMu(Defaults):
             "nu_penalty": self.nu_penalty * nu_penalty,
             "mu_penalty": self.mu_penalty * mu_penalty,
         }
+
+    def log_weights(self, nets: Nets, batch: Batch | Labelled) -> Values:
+        """log d/d^I at transitions, up to a constant."""
+        mu = nets.multipliers.mu(self._seen(batch))
+        nu, nu_next = at(nets.multipliers.nu, batch.s, batch.s_next)
+        e = residual(-mu, nu, nu_next, self.gamma)
+        return log_weights_double(e, alpha=self.alpha)
 
     def rates(self, step: Int[Array, ""]) -> Nets:
         return Nets(self.ratio_rate, Multipliers(self.mu_rate, self.nu_rate), self.policy_rate)

@@ -26,10 +26,16 @@ import jax
 from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Int, Key
 
-from lobsdice.algorithms.base import Batch, Defaults, Metrics, hyperparameters
+from lobsdice.algorithms.base import Batch, Defaults, Labelled, Metrics, hyperparameters
 from lobsdice.algorithms.discriminator import ratio_loss
-from lobsdice.algorithms.weighting import cloning_loss, critic_loss, residuals, slope_penalties
-from lobsdice.duals import Values, dual_chi2, weights_chi2
+from lobsdice.algorithms.weighting import (
+    advantages,
+    cloning_loss,
+    critic_loss,
+    residuals,
+    slope_penalties,
+)
+from lobsdice.duals import Values, dual_chi2, log_weights, log_weights_chi2, weights_chi2
 from lobsdice.networks import Scalar, make_policy
 from lobsdice.spaces import ActionSpace
 
@@ -94,6 +100,11 @@ class SMODICE(Defaults):
             return critic_loss(net, batch, r, gamma=self.gamma, alpha=0.0)
         nu_init, e = residuals(net, batch, r, gamma=self.gamma)
         return dual_chi2(nu_init, e, gamma=self.gamma), stop_gradient(weights_chi2(e))
+
+    def log_weights(self, nets: Nets, batch: Batch | Labelled) -> Values:
+        """log d/d^I at transitions, up to a constant."""
+        e = advantages(nets, batch, batch.s, gamma=self.gamma, floor=self.ratio_floor)
+        return log_weights_chi2(e) if self.chi2 else log_weights(e, alpha=0.0)
 
     def rates(self, step: Int[Array, ""]) -> Nets:
         return Nets(self.ratio_rate, self.nu_rate, self.policy_rate)

@@ -7,17 +7,26 @@ import jax.numpy as jnp
 from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Key
 
-from lobsdice.algorithms.base import Batch, Metrics
+from lobsdice.algorithms.base import Batch, Labelled, Metrics
 from lobsdice.algorithms.discriminator import at, ratio_penalty, state_critic_penalty
 from lobsdice.duals import InitValues, Number, Values, dual, residual, weights
 from lobsdice.expectations import mean
-from lobsdice.ratio import Rows
+from lobsdice.ratio import Rows, bounded_log_ratio
 
 
 def residuals(net: Any, batch: Batch, r: Values, *, gamma: Number) -> tuple[InitValues, Values]:
     """ν at initial states, and e = r + γ ν(s') - ν(s) at offline transitions."""
     nu_init, nu, nu_next = at(net, batch.init, batch.s, batch.s_next)
     return nu_init, residual(r, nu, nu_next, gamma)
+
+
+def advantages(
+    nets: Any, rows: Batch | Labelled, seen: Rows, *, gamma: Number, floor: Number
+) -> Values:
+    """e = r + γ ν(s') - ν(s) at transitions, of which the discriminator is shown `seen`."""
+    r = bounded_log_ratio(nets.r(seen), floor)
+    nu, nu_next = at(nets.nu, rows.s, rows.s_next)
+    return residual(r, nu, nu_next, gamma)
 
 
 def critic_loss(
