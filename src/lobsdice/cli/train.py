@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, make_dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import tyro
@@ -30,6 +30,14 @@ from lobsdice.train import Evaluate as Evaluation
 from lobsdice.train import Fleet, Run, train_fleet
 
 Some = Annotated[tuple[str, ...], tyro.conf.arg(metavar="PATH...")]
+
+
+class Recordings(NamedTuple):
+    """What a run learns from, before it is prepared."""
+
+    expert: Episodes
+    offline: Episodes
+    labelled: Episodes | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,12 +85,11 @@ class Settings:
     def execute(self, about: Mapping[str, Any], *, resume: bool) -> None:
         """Train, or go on training; `about` is what the run's folder says of it."""
         loggers = self.loggers(about)
-        data, evaluation = self.data()
-        seeds = range(self.seeds)
-        members = tuple(Member(self._algorithm, seed, 0, self.training) for seed in seeds)
+        fleet = self.fleet(self.preparation(*self.recordings()))
+        evaluation = self.evaluation()
         with hint_on_interrupt(self.out):
             run = train_fleet(
-                Fleet(members, (data,)),
+                fleet,
                 every=self.every,
                 evaluate=evaluation,
                 out=self.out,
@@ -106,24 +113,34 @@ class Settings:
             )
         return found
 
-    def data(self) -> tuple[Data, Evaluation | None]:
-        """What to learn from, and how to evaluate if that can be done."""
+    def fleet(self, data: Data) -> Fleet:
+        """All runs, with what they learn from."""
+        seeds = range(self.seeds)
+        members = tuple(Member(self._algorithm, seed, 0, self.training) for seed in seeds)
+        return Fleet(members, (data,))
+
+    def recordings(self) -> Recordings:
+        """What to learn from."""
         if (self.task is None) == (self.expert is None and not self.offline):
             raise LobsDICEError("name either --task or both --expert and --offline")
         if self.task is not None:
             task = self.load_task(self.task)
-            labelled = task.labelled if self.needs_labels else None
-            data = self.preparation(task.expert, task.offline, labelled)
-            return data, lambda policies: task.evaluate(policies, episodes=self.episodes)
+            return Recordings(
+                task.expert, task.offline, task.labelled if self.needs_labels else None
+            )
         if self.expert is None or not self.offline:
             raise LobsDICEError("both --expert and --offline are needed")
         expert = read_together((self.expert,), self.read)
         offline = read_together(self.offline, self.read)
-        data = self.preparation(expert, offline, self.read_labelled(expert))
-        if self.env is None:
-            return data, None
-        make(self.env)  # a wrong name is an error now, and not at the first evaluation
-        return data, lambda policies: summaries(policies, self.env or "", episodes=self.episodes)
+        return Recordings(expert, offline, self.read_labelled(expert))
+
+    def evaluation(self) -> Evaluation | None:
+        """How to evaluate, if that can be done."""
+        name = self.task or self.env
+        if name is None:
+            return None
+        make(name)  # a wrong name is an error now, and not at the first evaluation
+        return lambda policies: summaries(policies, name, episodes=self.episodes)
 
     @property
     def _algorithm(self) -> Algorithm:
