@@ -13,7 +13,8 @@ import csv
 import hashlib
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -112,18 +113,21 @@ class RunFolder:
         path = self.path / CHECKPOINT
         if not path.exists():
             return None
-        try:
-            with safe_open(path, framework="numpy") as file:
-                facts = json.loads((file.metadata() or {})[FACTS])
-                leaves = [file.get_tensor(name) for name, _ in named_leaves(like)]
-            failures = {int(run): why for run, why in facts["failures"].items()}
-        except (SafetensorError, KeyError, ValueError, OSError) as error:
-            raise LobsDICEError(f"{path} is damaged: {error}") from error
+        with _opened(path) as (file, facts):
+            leaves = [file.get_tensor(name) for name, _ in named_leaves(like)]
         fits = [x.shape for x in leaves] == [x.shape for x in jax.tree.leaves(like)]
         if not fits or facts["config"] != self._digest():
             raise LobsDICEError(f"{path} does not belong to the run of {self.path / CONFIG}")
         state = jax.tree.unflatten(jax.tree.structure(like), map(jax.numpy.asarray, leaves))
-        return Checkpoint(facts["step"], state, failures)
+        return Checkpoint(facts["step"], state, facts["failures"])
+
+    def failures(self) -> dict[int, str]:
+        """For each run that had stopped at the last checkpoint, when and why."""
+        path = self.path / CHECKPOINT
+        if not path.exists():
+            return {}
+        with _opened(path) as (_, facts):
+            return facts["failures"]
 
     def policy_path(self, which: str, run: int) -> Path:
         return self.path / "policies" / f"{which}-{run}.safetensors"
@@ -147,6 +151,18 @@ class RunFolder:
             path = self.path / name
             for left_over in path.parent.glob(f".{path.stem}.????????{path.suffix}"):
                 left_over.unlink(missing_ok=True)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """A checkpoint's file, and all in it that is no array."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            facts = json.loads((file.metadata() or {})[FACTS])
+            failures = {int(run): why for run, why in facts["failures"].items()}
+            yield file, facts | {"failures": failures}
+    except (SafetensorError, KeyError, ValueError, OSError) as error:
+        raise LobsDICEError(f"{path} is damaged: {error}") from error
 
 
 def read_rows(path: Path) -> list[Row]:
