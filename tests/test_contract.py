@@ -48,14 +48,6 @@ each_algorithm = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture(autouse=True, scope="module")
-def quick_compilation():
-    """What is computed matters here, not how fast."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
 def outcome(*members, datas):
     """The networks of a fleet after two chunks of steps."""
     options = Options(steps=8, batch_size=4)
@@ -204,6 +196,20 @@ def test_metrics_have_the_same_names_in_penalised_and_plain_steps(algorithm, key
         for penalised in (True, False)
     ]
     assert names[0] == names[1]
+
+
+@each_algorithm
+def test_every_loss_is_measured_on_rows_held_out_and_all_that_is_measured_is_finite(algorithm, key):
+    fleet = Fleet((Member(algorithm),), (DATA,))
+    with jax.disable_jit():  # there is too little to compute to compile it
+        measures = fleet.diagnosis()(beginning(fleet))
+    _, logged = jax.eval_shape(
+        partial(algorithm.loss, penalised=False), started(algorithm), rows(4), key
+    )
+    names = {name for name in logged if name.endswith("_loss")}
+    assert names and {f"held_out_{name}" for name in names} <= set(measures)
+    assert not set(measures) & set(logged)
+    assert all(value.shape == (1,) and np.isfinite(value) for value in measures.values())
 
 
 @each_algorithm

@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from dataclasses import asdict, replace
 
-import jax
 import numpy as np
 import pytest
 from worlds import noise
@@ -41,14 +40,6 @@ def files(tmp_path_factory):
             folder / f"hopper_{source}.npz", replace(episodes, rewards=rewards, action_space=space)
         )
     return str(folder / "{env}_{source}.npz")
-
-
-@pytest.fixture(autouse=True)
-def quick():
-    """Programs that compile fast."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 def read(path):
