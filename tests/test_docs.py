@@ -1,0 +1,276 @@
+"""Every code block in the README and the documentation runs, page by page, in a folder of its own.
+
+Only sizes differ from what is shown: `SMALL` and `SMALL_PYTHON` say how. Lines that would install
+something, or run these tests again, are checked in the way that `run` says.
+"""
+
+import os
+import re
+import runpy
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import gymnasium
+import jax
+import numpy as np
+import pytest
+from gymnasium.envs.mujoco.hopper_v5 import HopperEnv
+from gymnasium.envs.registration import EnvSpec
+from worlds import noise
+
+import lobsdice
+from lobsdice.cli.commands import ROOT, Group
+from lobsdice.cli.main import main
+from lobsdice.formats import write
+from lobsdice.tasks import SOURCES, TASKS
+
+FOLDER = Path(__file__).parents[1]
+PAGES = [FOLDER / "README.md", FOLDER / "CONTRIBUTING.md", *sorted(FOLDER.glob("docs/**/[!R]*.md"))]
+TUTORIAL = FOLDER / "docs" / "tutorial.md"
+RUN = ("sh", "python")
+NOT_CODE = ("text", "json", "csv", "bibtex")
+
+#: One process for all, which share compiled programs.
+pytestmark = pytest.mark.xdist_group("docs")
+
+
+class Block(NamedTuple):
+    language: str
+    code: str
+
+
+def blocks(page: Path) -> list[Block]:
+    found = re.findall(r"^( *)```(\w*)\n(.*?)^\1```$", page.read_text(), re.DOTALL | re.MULTILINE)
+    return [
+        Block(language, re.sub(f"^{indent}", "", code, flags=re.MULTILINE))
+        for indent, language, code in found
+    ]
+
+
+def name(page: Path) -> str:
+    return page.relative_to(FOLDER).as_posix()
+
+
+# ---- What the pages find when they start ----
+
+#: Commands are run with these options at their end, where the last word counts.
+EXPERIMENT = (
+    "--env hopper --seeds 1 --sizes 1 --expert 1 --steps 8 --every 8 --batch-size 16 --episodes 1"
+)
+SMALL = {
+    "train": "--steps 16 --every 16 --batch-size 16 --width 8 --seeds 2",
+    "evaluate": "--episodes 1",
+    "play": "--episodes 1",
+    "data collect": "--expert 6 --medium 1 --random 1",
+    "experiment random-mdp": "--seeds 2 --betas 1 --experts 10 --offlines 10 --states 6 "
+    "--actions 2 --horizon 20 --workers 1",
+    "experiment mujoco": f"{EXPERIMENT} --algorithms bc",
+    "experiment subsampled": f"{EXPERIMENT} --algorithms bc",
+    "experiment idm-error": EXPERIMENT,
+    "experiment fewer-demonstrations": EXPERIMENT,
+    "experiment gamma-one": EXPERIMENT,
+}
+#: The tutorial's policy has to learn something; it ends within 0.7 cm with the steps that it shows.
+SMALL_TUTORIAL = {"train": "--steps 4000 --batch-size 256"}
+SMALL_PYTHON = {
+    r"expert=\d+": "expert=1",
+    r'"(expert|medium|random)": \d+': r'"\1": 1',
+    r"seeds=\d+": "seeds=2",
+    r"steps=[\d_]+": "steps=16, every=16, batch_size=16",
+    r"ld\.LobsDICE\(": "ld.LobsDICE(width=8, ",
+}
+#: 0, and 3 where the audit warns: what it says of noise is of no account.
+CODES = {"audit": (0, 3)}
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory) -> Path:
+    """The files that pages speak of, and a run that was trained on them."""
+    folder = tmp_path_factory.mktemp("desk")
+    (folder / "datasets").mkdir()
+    for seed, source in enumerate(SOURCES):
+        episodes = noise(540, width=11, actions=3, seed=seed)
+        rewards = np.full(episodes.steps, -seed, np.float32)
+        episodes = replace(episodes, rewards=rewards, action_space=TASKS["hopper"].action_space)
+        for path in (f"{source}.npz", f"{source}.hdf5", f"datasets/hopper_{source}-v2.hdf5"):
+            write(folder / path, episodes)
+    logs = noise(80, width=11, actions=3, seed=9)
+    for path in ("logs.npz", "logs.csv"):
+        write(folder / path, logs)
+    write(folder / "demos.npz", noise(50, width=11, seed=8).without_actions())
+    (folder / "examples").symlink_to(FOLDER / "examples")
+    return folder
+
+
+class DrawnHopper(gymnasium.Env):
+    """Hopper where nothing can draw it."""
+
+    metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 125}  # noqa: RUF012
+
+    def __init__(self, render_mode=None, **_):
+        self.render_mode, self.hopper = render_mode, HopperEnv()
+        self.observation_space = self.hopper.observation_space
+        self.action_space = self.hopper.action_space
+
+    def reset(self, *, seed=None, options=None):
+        return self.hopper.reset(seed=seed, options=options)
+
+    def step(self, action):
+        return self.hopper.step(action)
+
+    def render(self):
+        return np.zeros((16, 16, 3), np.uint8) if self.render_mode == "rgb_array" else None
+
+
+@pytest.fixture
+def quick(monkeypatch, tmp_path_factory):
+    """Programs that compile fast, a window that needs no display, episodes recorded once."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    monkeypatch.setenv("DISPLAY", ":0")
+    spec = EnvSpec("Hopper-v5", entry_point=DrawnHopper, max_episode_steps=1000)
+    monkeypatch.setitem(gymnasium.registry, "Hopper-v5", spec)
+    monkeypatch.setenv("LOBSDICE_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+# ---- Running them ----
+
+
+def lines(code: str) -> Iterator[tuple[list[str], str]]:
+    """The words of each command, and its comment."""
+    for line in code.replace("\\\n", " ").splitlines():
+        if words := shlex.split(line, comments=True):
+            yield words, line.partition("#")[2]
+
+
+def command(words: list[str]) -> tuple[str, ...]:
+    """Which entry of the table a command line names: its path."""
+    entry, path = ROOT, ()
+    while isinstance(entry, Group):
+        path = (*path, words[len(path)])
+        entry = entry.members[path[-1]]
+    return path
+
+
+def shrink(words: list[str], small: dict[str, str]) -> list[str]:
+    path = command(words)
+    key = "train" if path[0] == "train" else " ".join(path)
+    more = shlex.split(small.get(key, ""))
+    if path[0] == "experiment" and "--sizes" in more and "--data" not in words:
+        more += ["--data", "datasets/{env}_{source}-v2.hdf5"]
+    return [*words, *more]
+
+
+def run(words: list[str], comment: str, small: dict[str, str]) -> None:
+    """One line of a shell; what is not ours to run is only looked at."""
+    match words:
+        case ["lobsdice", *rest]:
+            found = re.search(r"exits with (\d)", comment)
+            codes = (int(found[1]),) if found else CODES.get(rest[0], (0,))
+            assert main(shrink(rest, small)) in codes, words
+        case ["python", script, *rest]:
+            run_script(script, rest)
+        case ["make", *targets]:
+            subprocess.run(["make", "--dry-run", *targets], cwd=FOLDER, check=True)
+        case ["pip", "install", *rest]:
+            extras = re.findall(r"[a-z]+", "".join(re.findall(r"\[(.*?)\]", " ".join(rest))))
+            known = tomllib.loads((FOLDER / "pyproject.toml").read_text())["project"]
+            assert extras and set(extras) <= set(known["optional-dependencies"])
+        case ["python3", "-m", "venv", folder]:
+            subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+        case [".", path]:
+            assert Path(path).exists()
+        case [".ci/run"]:
+            assert os.access(FOLDER / ".ci/run", os.X_OK)
+        case [".venv/bin/pre-commit", "install"]:
+            assert shutil.which("pre-commit", path=Path(sys.executable).parent)
+        case _:
+            raise AssertionError(f"nobody knows how to try {words}")
+
+
+def run_script(script: str, rest: list[str]) -> None:
+    before = sys.argv
+    sys.argv = [script, *rest]
+    try:
+        runpy.run_path(script, run_name="__main__")
+    finally:
+        sys.argv = before
+
+
+def run_page(page: Path, small: dict[str, str]) -> dict:
+    """Run the blocks of a page in order; those of Python share their names."""
+    for public in ("train", "evaluate"):
+        # As in a fresh interpreter, which has not imported the modules of these names.
+        vars(lobsdice).pop(public, None)
+    names = {"__name__": "__main__"}
+    for block in blocks(page):
+        if block.language == "sh":
+            for words, comment in lines(block.code):
+                run(words, comment, small)
+        elif block.language == "python":
+            code = block.code
+            for pattern, replacement in SMALL_PYTHON.items():
+                code = re.sub(pattern, replacement, code)
+            exec(compile(code, name(page), "exec"), names)
+    return names
+
+
+def open_desk(desk: Path, folder: Path, page: Path, monkeypatch) -> None:
+    shutil.copytree(desk, folder, symlinks=True, dirs_exist_ok=True)
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(folder)  # for `import policy`
+    if "runs/mine" in page.read_text() and "--out runs/mine" not in page.read_text():
+        words = "train lobsdice --expert demos.npz --offline logs.npz --out runs/mine"
+        assert main(shrink(words.split(), SMALL)) == 0
+
+
+def has_code(page: Path) -> bool:
+    """Of the tutorial more is asked, below."""
+    return page != TUTORIAL and any(block.language in RUN for block in blocks(page))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if has_code(page)], ids=name)
+def test_the_code_of_a_page_runs(page, desk, quick, tmp_path, monkeypatch):
+    open_desk(desk, tmp_path, page, monkeypatch)
+    run_page(page, SMALL)
+
+
+def test_the_arm_of_the_tutorial_goes_where_it_was_shown(desk, tmp_path, monkeypatch, capsys):
+    open_desk(desk, tmp_path, TUTORIAL, monkeypatch)
+    run_page(TUTORIAL, SMALL_TUTORIAL)
+    found = re.findall(r"(\S+) +(\S+) cm from station C", capsys.readouterr().out)
+    ends = {who: float(distance) for who, distance in found}
+    assert ends["arm.onnx"] < 20 < 100 < ends["clone.onnx"]
+
+
+# ---- What else a page promises ----
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_blocks_are_code_or_say_that_they_are_not(page):
+    assert {block.language for block in blocks(page)} <= {*RUN, *NOT_CODE}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_to_files_lead_somewhere(page):
+    for target in re.findall(r"\]\((?!http|#)([^)#]+)", page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", [*PAGES, *FOLDER.glob("results/*/README.md")], ids=name)
+def test_the_commands_shown_exist(page, capsys):
+    for block in blocks(page):
+        for words, _ in lines(block.code) if block.language == "sh" else ():
+            if words[0] == "lobsdice":
+                path = command(words[1:])
+                main([*path, "--help"])
+                options = {word for word in words if word.startswith("--")}
+                assert options <= set(re.findall(r"--[a-z-]+", capsys.readouterr().out)), words
