@@ -1,6 +1,6 @@
 """How well policies do in an environment: episodes in parallel, the same for the same seed."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -70,13 +70,16 @@ def summaries(
     `options` are those of `evaluate`.
     """
     spec = task_of(environment)
-    reports = []
-    for row in evaluate(policies, environment, **options):
-        report = {"return": float(row.mean()), "return_std": float(row.std())}
-        if spec is not None:
-            report["score"] = float(spec.normalised(row.mean()))
-        reports.append(report)
-    return reports
+    normalised = spec and spec.normalised
+    return [summary(row, normalised) for row in evaluate(policies, environment, **options)]
+
+
+def summary(
+    returns: Float64[np.ndarray, " episodes"], normalised: Callable[[float], Any] | None
+) -> dict[str, float]:
+    """Mean and spread of a policy's returns, and its score where returns can be normalised."""
+    report = {"return": float(returns.mean()), "return_std": float(returns.std())}
+    return report | ({"score": float(normalised(report["return"]))} if normalised else {})
 
 
 def run(job: Job) -> float:

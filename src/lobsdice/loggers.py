@@ -3,13 +3,13 @@
 A logger is anything that can be called with the rows of a step, one for each run of the fleet.
 """
 
-import importlib
 import os
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from lobsdice import console
 from lobsdice.errors import LobsDICEError
+from lobsdice.optional import require
 
 Row = dict[str, Any]
 Logger = Callable[[Sequence[Row]], None]
@@ -106,7 +107,7 @@ class TensorBoard:
 
     def __init__(self, folder: str | Path):
         names = ("proto.event_pb2", "event_file_writer", "summary")
-        parts = (_import("tensorboardX", f".{name}", extra="tensorboard") for name in names)
+        parts = (_require(f"tensorboardX.{name}", extra="tensorboard") for name in names)
         self.events, self.files, self.summaries = parts
         self.folder = Path(folder)
         self.writers: dict[int, Any] = {}
@@ -162,7 +163,7 @@ class WandB:
         folder: str | Path | None = None,
         config: Mapping[str, Any] | None = None,
     ):
-        self.package = _import("wandb", extra="wandb")
+        self.package = _require("wandb", extra="wandb")
         self.options = {"project": project, "group": name, "dir": folder and str(folder)}
         self.name, self.identity, self.config = name, identity, dict(config or {})
         self.runs: dict[int, Any] = {}
@@ -188,12 +189,4 @@ class WandB:
             raise LobsDICEError(f"Weights & Biases: {error}") from error
 
 
-def _import(package: str, module: str = "", *, extra: str) -> Any:
-    try:
-        importlib.import_module(package)
-        return importlib.import_module(package + module)
-    except ImportError as error:
-        raise LobsDICEError(
-            f"this log needs {package}, which is not installed; "
-            f"it comes with: pip install 'lobsdice[{extra}]'"
-        ) from error
+_require = partial(require, needed_by="this log")

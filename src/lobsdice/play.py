@@ -18,6 +18,7 @@ from jaxtyping import Float64
 from lobsdice.errors import LobsDICEError
 from lobsdice.evaluate import check_actions, episode_seeds
 from lobsdice.files import atomic
+from lobsdice.optional import require
 from lobsdice.policy import Policy
 from lobsdice.tasks.environment import make, returns
 
@@ -163,13 +164,7 @@ def _imageio(video: Path) -> Any:
             f"{video}: an .mp4 needs imageio-ffmpeg, which is not installed: "
             "pip install imageio-ffmpeg, or record a .gif"
         )
-    try:
-        return importlib.import_module("imageio.v2")
-    except ImportError as error:
-        raise LobsDICEError(
-            "a video needs imageio, which is not installed; "
-            "it comes with: pip install 'lobsdice[mujoco]'"
-        ) from error
+    return require("imageio.v2", needed_by="a video", extra="mujoco")
 
 
 def _nothing() -> None:

@@ -138,7 +138,7 @@ def test_a_wrong_argument_is_named(arguments, message):
 
 def test_without_mujoco_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "mujoco", None)
-    with pytest.raises(LobsDICEError, match=r"need mujoco.*lobsdice\[mujoco\]"):
+    with pytest.raises(LobsDICEError, match=r"needs mujoco.*lobsdice\[mujoco\]"):
         make(TASKS["hopper"])
 
 

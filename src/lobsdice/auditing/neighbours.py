@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from jaxtyping import Float32, Float64, Int64
 
+from lobsdice.tasks.pool import cores
+
 #: A block of products, 4 MB, stays in the processor's cache while its smallest entries are found.
 POINTS, QUERIES = 2048, 512
 
@@ -52,7 +54,7 @@ def nearest(
 
 def _threads() -> int:
     """One a processor, unless each matrix product has threads too: both together only wait."""
-    return (os.cpu_count() or 1) if os.environ.get("OPENBLAS_NUM_THREADS") == "1" else 1
+    return cores() if os.environ.get("OPENBLAS_NUM_THREADS") == "1" else 1
 
 
 def _extended(points: Rows) -> Float32[np.ndarray, "n more"]:

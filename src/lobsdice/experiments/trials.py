@@ -14,6 +14,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from lobsdice import console
 from lobsdice.data import Data, prepare
 from lobsdice.engine import Member
 from lobsdice.errors import LobsDICEError
-from lobsdice.evaluate import evaluate
+from lobsdice.evaluate import evaluate, summary
 from lobsdice.experiments import tables
 from lobsdice.experiments.design import IDENTITY, Plan, Trial
 from lobsdice.experiments.sources import Source
@@ -118,11 +119,7 @@ def _evaluation(trials: Sequence[Trial], plan: Plan, source: Source) -> Callable
     def score(policies: Sequence[Policy]) -> list[dict[str, float]]:
         found = evaluate(policies, where, episodes=plan.episodes)
         return [
-            {
-                "return": float(row.mean()),
-                "return_std": float(row.std()),
-                "score": source.normalised(name, float(row.mean())),
-            }
+            summary(row, partial(source.normalised, name))
             for name, row in zip(where, found, strict=True)
         ]
 
@@ -163,10 +160,8 @@ def _fresh(folder: Path) -> list[Row]:
     """The rows of all fleets of the folder, each with its trial's columns."""
     rows = []
     for path in _folders(folder):
-        trials = _read_trials(path)
-        for row in RunFolder(path).rows():
-            facts = {k: v for k, v in row.items() if k not in ("run", "seed")}
-            rows.append(trials[row["run"]].columns() | _measured(facts))
+        columns = [trial.columns() for trial in _read_trials(path)]
+        rows.extend(columns[row["run"]] | _measured(row) for row in RunFolder(path).rows())
     return rows
 
 

@@ -6,20 +6,20 @@ noise        float32 [batch, size], of stochastic policies alone: standard norma
 action       float32 [batch, size], or int64 [batch]
 """
 
-import importlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from lobsdice import __version__
-from lobsdice.errors import LobsDICEError
 from lobsdice.export.agreement import Rows, draw, require_agreement, some_of
 from lobsdice.export.layers import layers
 from lobsdice.files import atomic
+from lobsdice.optional import require
 from lobsdice.policy import Policy, to_json
 from lobsdice.spaces import LOG_STD_BOUNDS, MEAN_BOUND, Box
 
@@ -46,7 +46,7 @@ def export_onnx(
 
 def to_onnx(policy: Policy, *, stochastic: bool = False) -> Any:
     """The model, as an `onnx.ModelProto`."""
-    onnx = require("onnx")
+    onnx = _require("onnx")
     graph = Graph(onnx)
     if isinstance(policy.action_space, Box):
         _add_box(graph, policy, policy.action_space, stochastic)
@@ -84,7 +84,7 @@ class Session:
     """For the kind of its noise."""
 
     def __call__(self, observations: Rows, seed: int | None) -> np.ndarray:
-        runtime = require("onnxruntime")
+        runtime = _require("onnxruntime")
         options = runtime.SessionOptions()
         options.log_severity_level = 3  # it would speak of devices that it does not find
         session = runtime.InferenceSession(self.path, options, providers=["CPUExecutionProvider"])
@@ -181,12 +181,4 @@ def _output(onnx: Any, policy: Policy) -> Any:
     return onnx.helper.make_tensor_value_info("action", kind, shape)
 
 
-def require(package: str) -> Any:
-    """A package of the extra `onnx`."""
-    try:
-        return importlib.import_module(package)
-    except ImportError as error:
-        raise LobsDICEError(
-            f"exporting to ONNX needs {package}, which is not installed; "
-            "it comes with: pip install 'lobsdice[onnx]'"
-        ) from error
+_require = partial(require, needed_by="exporting to ONNX", extra="onnx")

@@ -1,6 +1,5 @@
 """The environments of the tasks, and rolling out a policy in one."""
 
-import importlib
 import importlib.metadata
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -10,8 +9,11 @@ import numpy as np
 from jaxtyping import Float32, Float64, Int64
 
 from lobsdice.errors import LobsDICEError
+from lobsdice.optional import missing, require
 from lobsdice.tasks.table import TASKS, Spec
 
+#: Who needs the packages of which extra.
+NEEDED_BY, EXTRA = "the environment", "mujoco"
 #: An action for an observation; the generator is the only source of randomness.
 Policy = Callable[[np.ndarray, np.random.Generator], Any]
 
@@ -40,19 +42,15 @@ def versions() -> dict[str, str]:
         try:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError as error:
-            raise _missing(package) from error
+            raise missing(package, needed_by=NEEDED_BY, extra=EXTRA) from error
     return found
 
 
 def make(environment: Spec | str, *, render_mode: str | None = None) -> Environment:
     """A built-in task's environment, or any that Gymnasium knows by this id, quietly."""
     spec = TASKS.get(environment) if isinstance(environment, str) else environment
-    try:
-        if spec is not None:
-            importlib.import_module("mujoco")
-        import gymnasium
-    except ImportError as error:
-        raise _missing(error.name or "mujoco") from error
+    packages = ["mujoco", "gymnasium"] if spec else ["gymnasium"]
+    *_, gymnasium = (require(name, needed_by=NEEDED_BY, extra=EXTRA) for name in packages)
     name, options = (spec.environment, spec.options) if spec else (str(environment), {})
     with _quiet_mujoco():
         try:
@@ -103,13 +101,6 @@ def returns(
 ) -> Float64[np.ndarray, " episodes"]:
     """The return of one episode for each seed."""
     return np.array([rollout(env, act, seed).rewards.sum(dtype=np.float64) for seed in seeds])
-
-
-def _missing(package: str) -> LobsDICEError:
-    return LobsDICEError(
-        f"the built-in tasks need {package}, which is not installed; "
-        "it comes with: pip install 'lobsdice[mujoco]'"
-    )
 
 
 def _ignore(message: str) -> None:
