@@ -11,12 +11,13 @@ CREATE_VENV = if $(PYTHON) -c 'import ensurepip' 2>/dev/null; then $(PYTHON) -m 
   $(PYTHON) -m venv --without-pip .venv && \
   $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; fi
 
-.PHONY: help demo test lint format clean
+.PHONY: help demo test docs lint format clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo    record Hopper data, learn from it by watching, draw the learning curves"
 	@echo "make test    run the tests"
+	@echo "make docs    build the documentation's site into site/"
 	@echo "make lint    ruff and pyright"
 	@echo "make format  let ruff put the code in order"
 	@echo "make clean   remove what make has made"
@@ -26,6 +27,10 @@ demo: $(INSTALLED)
 
 test: $(INSTALLED)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+# The variable silences an advertisement of the theme's makers, nothing else.
+docs: $(INSTALLED)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check
@@ -37,7 +42,7 @@ format: $(INSTALLED)
 	$(BIN)/ruff format
 
 clean:
-	rm -rf .venv $(DEMO) .pytest_cache .ruff_cache .hypothesis dist build
+	rm -rf .venv $(DEMO) site .pytest_cache .ruff_cache .hypothesis dist build
 
 # A stamp: installed anew only when what is to be installed has changed.
 $(INSTALLED): pyproject.toml constraints.txt
