@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import gymnasium
-import jax
 import numpy as np
 import pytest
 from gymnasium.envs.mujoco.hopper_v5 import HopperEnv
@@ -130,15 +129,12 @@ class DrawnHopper(gymnasium.Env):
 
 
 @pytest.fixture
-def quick(monkeypatch, tmp_path_factory):
-    """Programs that compile fast, a window that needs no display, episodes recorded once."""
-    jax.config.update("jax_disable_most_optimizations", True)
+def surroundings(monkeypatch, tmp_path_factory):
+    """A window that needs no display, and episodes that are recorded once for all pages."""
     monkeypatch.setenv("DISPLAY", ":0")
     spec = EnvSpec("Hopper-v5", entry_point=DrawnHopper, max_episode_steps=1000)
     monkeypatch.setitem(gymnasium.registry, "Hopper-v5", spec)
     monkeypatch.setenv("LOBSDICE_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 # ---- Running them ----
@@ -209,7 +205,7 @@ def run_page(page: Path, small: dict[str, str]) -> dict:
     """Run the blocks of a page in order; those of Python share their names."""
     for public in ("train", "evaluate"):
         # As in a fresh interpreter, which has not imported the modules of these names.
-        vars(lobsdice).pop(public, None)
+        lobsdice.__dict__.pop(public, None)
     names = {"__name__": "__main__"}
     for block in blocks(page):
         if block.language == "sh":
@@ -228,8 +224,8 @@ def open_desk(desk: Path, folder: Path, page: Path, monkeypatch) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(folder)  # for `import policy`
     if "runs/mine" in page.read_text() and "--out runs/mine" not in page.read_text():
-        words = "train lobsdice --expert demos.npz --offline logs.npz --out runs/mine"
-        assert main(shrink(words.split(), SMALL)) == 0
+        words = "lobsdice train lobsdice --expert demos.npz --offline logs.npz --out runs/mine"
+        run(shlex.split(words), "", SMALL)
 
 
 def has_code(page: Path) -> bool:
@@ -238,7 +234,7 @@ def has_code(page: Path) -> bool:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if has_code(page)], ids=name)
-def test_the_code_of_a_page_runs(page, desk, quick, tmp_path, monkeypatch):
+def test_the_code_of_a_page_runs(page, desk, surroundings, tmp_path, monkeypatch):
     open_desk(desk, tmp_path, page, monkeypatch)
     run_page(page, SMALL)
 
