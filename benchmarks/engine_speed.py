@@ -1,14 +1,17 @@
-"""Milliseconds a gradient step of an algorithm, for one run and for a fleet, on this machine.
+"""Milliseconds a gradient step of algorithms, for one run and for a fleet, on this machine.
 
-python benchmarks/engine_speed.py [--algorithm lobsdice] [--runs 1 60] [--penalty-every 8 1]
-                                  [--steps 800]
+python benchmarks/engine_speed.py [--algorithms lobsdice smodice] [--runs 1 60]
+                                  [--penalty-every 8 1] [--steps 800]
 
 Sizes are Hopper's (11 numbers a state, 3 an action), batch 512, networks of 256 x 256. Algorithms
-without penalties ignore how often they count.
+without penalties ignore how often they count. What is compared takes turns, chunk by chunk, so that
+whatever else the machine does slows all of it alike.
 """
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from itertools import product
 from typing import Any
 
 import jax
@@ -23,7 +26,7 @@ from lobsdice.train import Fleet, iterate
 
 @dataclass(frozen=True)
 class Benchmark:
-    algorithm: str = "lobsdice"
+    algorithms: tuple[str, ...] = ("lobsdice",)
     runs: tuple[int, ...] = (1, 60)
     penalty_every: tuple[int, ...] = (8, 1)
     steps: int = 800
@@ -46,27 +49,35 @@ class Benchmark:
 
     def run(self) -> None:
         data = self.data()
-        print(f"{self.algorithm}; device: {jax.devices()[0].device_kind}, jax {jax.__version__}")
-        for runs in self.runs:
-            for every in self.penalty_every:
-                best, first = self.measure(data, runs, every)
+        print(f"device: {jax.devices()[0].device_kind}, jax {jax.__version__}")
+        for runs, every in product(self.runs, self.penalty_every):
+            print(f"{runs} run(s), penalties every {every} step(s)")
+            for name, times in self.measure(data, runs, every).items():
+                others = 1e3 * np.array(times[1:]) / self.steps
                 print(
-                    f"{runs:3d} run(s), penalties every {every} step(s): {best:.4f} ms a step, "
-                    f"{best / runs:.4f} ms a run and step; first chunk, compiled, {first:.1f} s"
+                    f"  {name:12s} {others.min():.4f} ms a step at best, {np.median(others):.4f} "
+                    f"in the middle; {others.min() / runs:.4f} ms a run and step at best; "
+                    f"first chunk, compiled, {times[0]:.1f} s"
                 )
 
-    def measure(self, data, runs: int, every: int) -> tuple[float, float]:
-        """The best of several chunks, in milliseconds a step, and the seconds of the first one."""
+    def measure(self, data, runs: int, every: int) -> dict[str, list[float]]:
+        """Seconds of each chunk of each algorithm; the first ones are compiled."""
+        chunks = {name: self.chunks(name, data, runs, every) for name in self.algorithms}
+        rounds = list(zip(*chunks.values(), strict=True))
+        return {name: [times[i] for times in rounds] for i, name in enumerate(chunks)}
+
+    def chunks(self, name: str, data, runs: int, every: int) -> Iterator[float]:
+        """Seconds of one chunk after the other."""
         options = Options(steps=self.steps * (self.rounds + 1))
-        kind: Any = ALGORITHMS[self.algorithm]
+        kind: Any = ALGORITHMS[name]
         penalised = "penalty_every" in {field.name for field in fields(kind)}
         algorithm = kind(penalty_every=every) if penalised else kind()
         fleet = Fleet(tuple(Member(algorithm, seed, 0, options) for seed in range(runs)), (data,))
-        seconds, last = [], time.perf_counter()
-        for _ in iterate(fleet, every=self.steps):
-            seconds.append(time.perf_counter() - last)
-            last = time.perf_counter()
-        return 1e3 * min(seconds[1:]) / self.steps, seconds[0]
+        progress = iterate(fleet, every=self.steps)
+        for _ in range(self.rounds + 1):
+            before = time.perf_counter()
+            next(progress)
+            yield time.perf_counter() - before
 
 
 if __name__ == "__main__":
