@@ -7,6 +7,7 @@ from rich import box
 from rich.table import Table
 
 from lobsdice import console
+from lobsdice.pages.html import plural
 
 Report = dict[str, Any]
 
@@ -59,10 +60,6 @@ def print_rows(rows: list[Report], columns: tuple[str, ...]) -> None:
     for row in rows:
         table.add_row(*(_text(row[name]) for name in columns))
     console.out.print(table)
-
-
-def plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _print_features(name: str, statistics: Report) -> None:

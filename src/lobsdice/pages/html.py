@@ -1,0 +1,182 @@
+"""Elements, tables and whole pages; whatever is not `Html` is escaped where it enters."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from html import escape
+from pathlib import Path
+from typing import Any, NamedTuple
+
+#: Elements without content, which HTML does not close.
+VOID = ("br", "col", "img", "input", "link", "meta")
+#: Characters that no page may hold: they would make it ill-formed.
+FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
+
+
+class Html(str):
+    """Text that is HTML already."""
+
+
+def tag(name: str, /, *content: Any, **attributes: Any) -> Html:
+    """An element; `class_` and `data_x` are the attributes class and data-x, None leaves one out.
+
+    Content that is a list or a generator stands for its members, None for nothing.
+    """
+    given = {k.rstrip("_").replace("_", "-"): v for k, v in attributes.items() if v is not None}
+    head = "".join([name, *(f' {k}="{_escape(v)}"' for k, v in given.items())])
+    return Html(f"<{head}/>" if name in VOID else f"<{head}>{join(content)}</{name}>")
+
+
+def join(parts: Iterable[Any], between: str = "") -> Html:
+    """Parts one after the other."""
+    return Html(between.join(_html(part) for part in parts if part is not None))
+
+
+def _html(part: Any) -> str:
+    if isinstance(part, Html):
+        return part
+    if isinstance(part, str):
+        return _escape(part)
+    return join(part) if isinstance(part, Iterable) else _escape(words(part))
+
+
+def _escape(value: Any) -> str:
+    return escape(FORBIDDEN.sub("\ufffd", str(value)))
+
+
+def number(value: float | int | bool) -> str:
+    """Short enough to read, with four digits that count."""
+    if isinstance(value, bool) or value is None:
+        return words(value)
+    if isinstance(value, int) or (abs(value) >= 1000 and abs(value) < 1e7):
+        return f"{value:,.0f}".replace("-", "−")
+    return f"{value:.4g}".replace("-", "−")
+
+
+def words(value: Any) -> str:
+    """Plain data as a person would write it."""
+    if value is None or value == "":
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return number(value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {words(item)}" for key, item in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return "; ".join(map(words, value)) or "none"
+    return str(value)
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: its heading and the key of its values in each row."""
+
+    key: str
+    heading: str = ""
+    bar: bool = False
+    """Whether values, shares of one, are drawn as bars, too."""
+    percent: bool = False
+
+    @property
+    def title(self) -> str:
+        return self.heading or self.key.replace("_", " ")
+
+
+def table(
+    columns: Sequence[Column],
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    label: str,
+    sortable: bool = False,
+    most: int = 1000,
+) -> Html:
+    """Rows under headings, in a box that scrolls; the label is for those who cannot see it."""
+    if not rows:
+        return tag("p", "None.", class_="quiet")
+    shown = [_Shown.of(column, [row[column.key] for row in rows]) for column in columns]
+    head = tag("tr", (column.heading(sortable) for column in shown))
+    body = (tag("tr", (column.cell(row) for column in shown)) for row in rows[:most])
+    kind = "sortable" if sortable else None
+    whole = tag("table", tag("thead", head), tag("tbody", body), class_=kind, aria_label=label)
+    rest = f"{most:,} of {len(rows):,} are shown." if len(rows) > most else None
+    # A box that scrolls must be within reach of the keyboard.
+    box = tag("div", whole, class_="scroll", tabindex=0, role="region", aria_label=label)
+    return join([box, rest and tag("p", rest, class_="quiet")])
+
+
+class _Shown(NamedTuple):
+    """A column, and what its values have in common."""
+
+    column: Column
+    kind: str | None
+    largest: float
+
+    @classmethod
+    def of(cls, column: Column, values: Sequence[Any]) -> "_Shown":
+        numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
+        return cls(column, "number" if numbers else None, max(numbers, default=0.0))
+
+    def heading(self, sortable: bool) -> Html:
+        title = self.column.title
+        inner = tag("button", title, type="button") if sortable else title
+        return tag("th", inner, scope="col", class_=self.kind)
+
+    def cell(self, row: Mapping[str, Any]) -> Html:
+        value = row[self.column.key]
+        if not isinstance(value, int | float):
+            return tag("td", value if isinstance(value, Html) else words(value), class_=self.kind)
+        bar = None
+        if self.column.bar:
+            width = f"width:{value / (self.largest or 1):.1%}"
+            bar = tag("span", tag("i", style=width), class_="bar")
+        shown = f"{value:.1%}" if self.column.percent else words(value)
+        return tag("td", bar, shown, class_=self.kind, data_value=value)
+
+
+def facts(values: Mapping[str, Any], *, label: str) -> Html:
+    """A table of names and values."""
+    rows = (
+        tag("tr", tag("th", key.replace("_", " "), scope="row"), tag("td", _fact(value)))
+        for key, value in values.items()
+    )
+    return tag("div", tag("table", tag("tbody", rows), class_="facts", aria_label=label))
+
+
+def _fact(value: Any) -> str:
+    return value if isinstance(value, Html) else words(value)
+
+
+def section(title: str, *content: Any, name: str | None = None) -> Html:
+    """A part of a page under a heading; the name is what links lead to."""
+    return tag("section", tag("h2", title), *content, id=name)
+
+
+def document(title: str, *content: Any) -> str:
+    """A whole page."""
+    head = (
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        # Nothing is ever fetched, whatever a file name may try.
+        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        tag("title", title),
+        tag("style", Html(_resource("style.css"))),
+    )
+    # The comments hide the marks that XML needs from JavaScript.
+    script = tag("script", Html(f"/*<![CDATA[*/{_resource('page.js')}/*]]>*/"))
+    body = tag("body", tag("main", *content), script)
+    page = tag("html", tag("head", *head), body, lang="en")
+    return f"<!DOCTYPE html>\n{page}\n"
+
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+
+
+@cache
+def _resource(name: str) -> str:
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")

@@ -1,0 +1,147 @@
+"""Learning curves: a chart for each thing that was measured, in groups."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lobsdice.pages.charts import Band, Chart, Line
+from lobsdice.pages.html import Html, join, tag
+from lobsdice.reporting.recorded import Variant
+
+#: Points of a curve, at most.
+MOST_POINTS = 300
+#: Curves of single runs that are drawn, at most, beside their mean.
+MOST_RUNS = 20
+#: Variants whose ranges over seeds are drawn, at most.
+MOST_RANGES = 5
+#: Titles and sentences; what is not here is shown by its name.
+MEANING = {
+    "score": ("Score", "0 is a random policy, 100 the expert."),
+    "return": ("Return", "The mean over the episodes of an evaluation."),
+    "policy_loss": ("Policy loss", "Minus the weighted log-likelihood of the recorded actions."),
+    "nu_loss": ("Dual objective", "The loss of ν, which finds the weights."),
+    "dual_loss": ("Dual objective", "The loss of μ and ν, which find the weights."),
+    "ratio_loss": ("Discriminator loss", "Telling demonstrations from logs; 1.386 is by chance."),
+    "critic_loss": ("Critic loss", ""),
+    "cloning_loss": ("Cloning loss", ""),
+    "inverse_loss": ("Inverse model loss", "Minus the log-likelihood of actions given (s, s')."),
+    "nu_penalty": ("Penalty on the slope of ν", ""),
+    "mu_penalty": ("Penalty on the slope of μ", ""),
+    "ratio_penalty": ("Penalty on the discriminator's slope", ""),
+    "effective_share": (
+        "Effective sample size",
+        "The share of the logs that carries the weight; near 0, a few rows decide everything.",
+    ),
+    "largest_share": ("Largest weight", "The share of the heaviest single transition."),
+    "ratio_auc": (
+        "Discriminator's AUC",
+        "The chance that it ranks a demonstrated pair above a logged one; 0.5 is by chance.",
+    ),
+    "ratio_calibration": ("Discriminator's calibration error", "How wrong its probabilities are."),
+    "flow_residual": (
+        "Flow residual",
+        "How far the weighted logs are from something that can be lived; 0 is best.",
+    ),
+    "expert_distance": ("Distance to the expert", "Of the weighted logs; 0 is best."),
+    "action_error": ("Action error", "Of the policy, on weighted recordings that were held out."),
+    "inverse_error": ("Inverse model's error", "Of actions inferred from (s, s')."),
+}
+HELD_OUT, MASS = "held_out_", "mass_"
+PERFORMANCE = ("score", "return")
+
+
+def groups(metrics: Sequence[str]) -> dict[str, list[str]]:
+    """Metrics that have charts of their own, under headings."""
+    shown = [m for m in metrics if not m.startswith((HELD_OUT, MASS)) and m != "return_std"]
+    losses = [m for m in shown if m.endswith("_loss")] + [
+        m for m in shown if m.endswith("_penalty")
+    ]
+    rest = [m for m in shown if m not in (*PERFORMANCE, *losses)]
+    found = {
+        "In the environment": [m for m in PERFORMANCE if m in shown],
+        "Without an environment": rest,
+        "Losses": losses,
+    }
+    return {heading: names for heading, names in found.items() if names}
+
+
+def title(metric: str) -> str:
+    return MEANING.get(metric, (metric.replace("_", " ").capitalize(), ""))[0]
+
+
+def charts(variants: Sequence[Variant], metrics: Sequence[str]) -> Html:
+    """All curves of one or of several variants."""
+    steps = thinned(sorted({step for variant in variants for step in variant.steps}))
+    found = []
+    for heading, names in groups(metrics).items():
+        drawn = [_chart(name, variants, metrics, steps).html() for name in names]
+        if heading == "Without an environment" and len(variants) == 1:
+            drawn += _masses(variants[0], metrics, steps)
+        wide = "charts wide" if heading == "In the environment" else "charts"
+        found.append(join([tag("h3", heading), tag("div", drawn, class_=wide)]))
+    return join(found)
+
+
+def shows_ranges(variants: Sequence[Variant]) -> bool:
+    """The ranges of many variants would hide each other."""
+    return len(variants) <= MOST_RANGES
+
+
+def thinned(steps: Sequence[int], most: int = MOST_POINTS) -> list[int]:
+    """So many of them, evenly spread, the last among them."""
+    places = np.unique(np.linspace(0, len(steps) - 1, min(most, len(steps))).round().astype(int))
+    return [steps[i] for i in places]
+
+
+def _chart(
+    metric: str, variants: Sequence[Variant], metrics: Sequence[str], steps: Sequence[int]
+) -> Chart:
+    lines, bands = [], []
+    for number, variant in enumerate(variants):
+        values, colour = variant.values(metric, steps), number
+        if len(variants) == 1:
+            lines += _runs(variant, values)
+        elif shows_ranges(variants) and len(values) > 1:
+            # Unlike minimum and maximum, these two take no notice of NaN.
+            low, high = (extreme.reduce(values, axis=0) for extreme in (np.fmin, np.fmax))
+            bands.append(Band(low, high, colour))
+        lines.append(
+            Line(variant.label if len(variants) > 1 else _mean(values), mean(values), colour)
+        )
+    held_out = f"{HELD_OUT}{metric}"
+    if held_out in metrics and len(variants) == 1:
+        lines.append(Line("held out", mean(variants[0].values(held_out, steps)), 1))
+    name, note = MEANING.get(metric, (title(metric), ""))
+    return Chart(name, np.array(steps), lines, note=note, bands=bands)
+
+
+def _mean(values: np.ndarray) -> str:
+    return "mean" if len(values) > 1 else "value"
+
+
+def _runs(variant: Variant, values: np.ndarray) -> list[Line]:
+    """Each run's own curve, where there are several."""
+    if not 1 < len(values) <= MOST_RUNS:
+        return []
+    seeds = {row["run"]: row["seed"] for row in variant.rows}
+    named = zip(variant.runs, values, strict=True)
+    return [Line(f"seed {seeds[run]}", v, thin=True) for run, v in named if run in seeds]
+
+
+def mean(values: np.ndarray) -> np.ndarray:
+    """The mean over the runs that have a value."""
+    count = (~np.isnan(values)).sum(axis=0)
+    return np.where(count > 0, np.nansum(values, axis=0) / np.maximum(count, 1), np.nan)
+
+
+def _masses(variant: Variant, metrics: Sequence[str], steps: Sequence[int]) -> list[Html]:
+    names = [metric for metric in metrics if metric.startswith(MASS)]
+    lines = [
+        Line(name.removeprefix(MASS), mean(variant.values(name, steps)), i)
+        for i, name in enumerate(names)
+    ]
+    if not lines:
+        return []
+    note = "The share of the weight that each kind of recording has."
+    chart = Chart("Weight by source", np.array(steps), lines, note=note, limits=(0.0, 1.0))
+    return [chart.html()]

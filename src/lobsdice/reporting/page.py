@@ -1,0 +1,185 @@
+"""The report of one run as one HTML page."""
+
+import shlex
+from collections.abc import Iterable
+from datetime import date
+from typing import Any
+
+from lobsdice import __version__
+from lobsdice.algorithms import ALGORITHMS
+from lobsdice.auditing import Audit
+from lobsdice.auditing.page import curves as coverage_curves
+from lobsdice.auditing.page import reasons, rows_of, verdict_class
+from lobsdice.engine import Options
+from lobsdice.episodes import Episodes
+from lobsdice.pages.html import (
+    Column,
+    Html,
+    document,
+    facts,
+    join,
+    plural,
+    section,
+    table,
+    tag,
+    words,
+)
+from lobsdice.reporting import clips, story, weights
+from lobsdice.reporting.curves import charts
+from lobsdice.reporting.findings import Findings
+from lobsdice.reporting.recorded import Recorded
+from lobsdice.reporting.scores import Summary, brief, scores, summarise
+from lobsdice.runs import describe
+
+#: Demonstrations whose coverage is drawn, and rows of the audit's tables.
+MOST_CURVES, MOST_ROWS = 4, 8
+
+
+def page(found: Findings) -> str:
+    """The whole page."""
+    run = found.run
+    alone = run.variants[0] if len(run.variants) == 1 else None
+    summary = alone and summarise(alone, run.metrics)
+    filmed = {"The policy at work": _or_reason(found.clips, clips.section)}
+    sections = {
+        # A clip is what to look at first; that there is none is not.
+        **({} if isinstance(found.clips, str) else filmed),
+        "Learning curves": charts(run.variants, run.metrics) if run.rows else None,
+        "Scores": summary and alone and scores(run, alone),
+        "What it imitates": _or_reason(found.weights, weights.section),
+        "Coverage of the demonstrations": _or_reason(found.audit, _coverage),
+        **filmed,
+        "How to repeat it": _repeat(run),
+    }
+    shown = {title: content for title, content in sections.items() if content is not None}
+    return document(
+        f"{run.name}: {' and '.join(run.algorithms)}",
+        _head(found, summary),
+        tag("nav", (tag("a", title, href=f"#{_anchor(title)}") for title in shown)),
+        (section(title, content, name=_anchor(title)) for title, content in shown.items()),
+        footer(),
+    )
+
+
+def _anchor(title: str) -> str:
+    return title.lower().replace(" ", "-")
+
+
+def _or_reason(part: Any, show: Any) -> Html:
+    """A part of the report, or in its place why it is missing."""
+    if isinstance(part, str):
+        return tag("p", f"Not shown: {part}.", class_="notice")
+    return show(part)
+
+
+def _head(found: Findings, summary: Summary | None) -> Html:
+    run, expert, offline = found.run, *_recordings(found)
+    said = (story.progress(run), story.outcome(summary, variants=len(run.variants)))
+    return tag(
+        "header",
+        tag("p", "lobsdice report", class_="eyebrow"),
+        tag("h1", run.name),
+        tag("p", story.learned(run, expert, offline), class_="lead"),
+        tag("p", " ".join(said), class_="lead"),
+        notices(run),
+        tag("div", _tiles(found, summary), class_="tiles"),
+    )
+
+
+def _recordings(found: Findings) -> tuple[Episodes | None, Episodes | None]:
+    source = found.source
+    return (None, None) if isinstance(source, str) else (source.expert, source.offline)
+
+
+def notices(run: Recorded) -> Html:
+    """What the reader must not overlook."""
+    said = [*run.failures.values(), *([run.damage] if run.damage else [])]
+    if not run.finished and run.settings:
+        said.append(f"lobsdice resume {shlex.quote(str(run.path))} goes on with it")
+    return join(tag("p", f"{text}.", class_="notice bad") for text in said)
+
+
+def _tiles(found: Findings, summary: Summary | None) -> Iterable[Html]:
+    if summary is not None:
+        name = summary.metric
+        interval = f" (95 %: {summary.interval})" if summary.runs > 1 else ""
+        yield _tile(brief(summary.last), f"{name} of the last policies{interval}")
+        yield _tile(brief(summary.best), f"best {name} on the way")
+    run = found.run
+    good = "good" if run.finished and not run.failures else "some"
+    done = "finished" if run.finished else f"{run.done / run.planned:.0%} done"
+    yield _tile(done, f"{plural(run.done, 'step')}, {len(run.failures)} failures", good)
+    if isinstance(found.weights, weights.Weights):
+        half, total = found.weights.half, len(found.weights.share)
+        yield _tile(f"{half:,} of {total:,}", "episodes hold half of the weight")
+    if isinstance(found.audit, Audit):
+        share = f"{1 - found.audit.uncovered_share:.1%} of the demonstrated transitions"
+        yield _tile(found.audit.verdict, share, verdict_class(found.audit))
+
+
+def _tile(value: str, label: str, kind: str | None = None) -> Html:
+    return tag("div", tag("b", value, class_=kind), tag("span", label), class_="tile")
+
+
+def _coverage(found: Audit) -> Html:
+    verdict = tag("strong", f"{found.verdict.capitalize()}.", class_=verdict_class(found))
+    parts = "Longest uncovered parts"
+    return join(
+        [
+            tag("p", verdict),
+            reasons(found),
+            coverage_curves(found.coverage, MOST_CURVES),
+            tag("h3", parts),
+            rows_of(found.uncovered, parts, MOST_ROWS),
+            tag("h3", "Offline episodes that are closest"),
+            rows_of(found.closest, "Offline episodes that are closest", MOST_ROWS),
+            tag("h3", "A discriminator's second opinion"),
+            facts(found.report()["discriminator"], label="Discriminator"),
+        ]
+    )
+
+
+def _repeat(run: Recorded) -> Html:
+    command = run.about.get("command")
+    line = tag("pre", shlex.join(command)) if command else _or_reason(NO_COMMAND, str)
+    data = {key: run.settings.get(key) for key in ("task", "expert", "offline", "labelled", "env")}
+    prepared = run.settings.get("preparation", {})
+    return join(
+        [
+            line,
+            tag("h3", "Settings"),
+            _settings(run),
+            tag("h3", "Data"),
+            facts({k: v for k, v in {**data, **prepared}.items() if v}, label="Data"),
+            tag("h3", "Made with"),
+            facts(run.config["made_with"], label="Versions"),
+        ]
+    )
+
+
+NO_COMMAND = "the run was not made by `lobsdice train`"
+
+
+def _settings(run: Recorded) -> Html:
+    """Every setting beside its default; what was changed is emphasised."""
+    first = run.runs[0]
+    kinds = {kind.__name__: kind for kind in ALGORITHMS.values()}
+    kind = kinds.get(first["algorithm"]["name"])
+    usual = {**describe(Options()), **(describe(kind()) if kind else {})}
+    values = {**first["options"], **first["algorithm"], "seeds": [r["seed"] for r in run.runs]}
+    rows = [
+        {"setting": name.replace("_", " "), "value": _changed(value, usual.get(name, value))}
+        | {"default": usual.get(name)}
+        for name, value in values.items()
+        if name != "name"
+    ]
+    return table([Column("setting"), Column("value"), Column("default")], rows, label="Settings")
+
+
+def _changed(value: Any, default: Any) -> Any:
+    return value if value == default else tag("strong", words(value))
+
+
+def footer() -> Html:
+    """When, and by what."""
+    return tag("footer", f"Written on {date.today():%d %B %Y} by lobsdice {__version__}.")

@@ -1,0 +1,156 @@
+"""What a run's folder says about the run, without anything that lies elsewhere."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lobsdice.errors import LobsDICEError
+from lobsdice.loggers import Row, measured
+from lobsdice.runs import RunFolder
+
+
+@dataclass(frozen=True, eq=False)
+class Variant:
+    """Runs that differ in nothing but the seed."""
+
+    label: str
+    rows: Sequence[Row]
+    runs: Sequence[int]
+
+    @property
+    def steps(self) -> list[int]:
+        """When something was measured."""
+        return sorted({row["step"] for row in self.rows})
+
+    def values(self, metric: str, steps: Sequence[int]) -> np.ndarray:
+        """An array [run, step], NaN where nothing was measured."""
+        found = np.full((len(self.runs), len(steps)), np.nan)
+        places = {step: i for i, step in enumerate(steps)}
+        numbers = {run: i for i, run in enumerate(self.runs)}
+        for row in self.rows:
+            if row["step"] in places and isinstance(row.get(metric), int | float):
+                found[numbers[row["run"]], places[row["step"]]] = row[metric]
+        return np.where(np.isfinite(found), found, np.nan)
+
+    def ends(self, metric: str) -> np.ndarray:
+        """The last value of each run that has one."""
+        return np.array([v[~np.isnan(v)][-1] for v in self._measured(metric)])
+
+    def bests(self, metric: str) -> tuple[np.ndarray, list[int]]:
+        """The largest value of each run that has one, and its step."""
+        found, steps = self._measured(metric), self.steps
+        return np.array([np.nanmax(v) for v in found]), [steps[np.nanargmax(v)] for v in found]
+
+    def _measured(self, metric: str) -> list[np.ndarray]:
+        return [v for v in self.values(metric, self.steps) if not np.isnan(v).all()]
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """A run's folder as it was found."""
+
+    path: Path
+    config: Mapping[str, Any]
+    rows: Sequence[Row]
+    failures: Mapping[int, str]
+    damage: str | None = None
+    """Why it cannot be said whether there were failures."""
+
+    @property
+    def name(self) -> str:
+        """The folder's own name; `.` and `..` have none."""
+        return self.path.name or self.path.resolve().name
+
+    @property
+    def runs(self) -> Sequence[Mapping[str, Any]]:
+        return self.config["run"]["runs"]
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        return self.config["about"] or {}
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What `lobsdice train` was told; nothing where the run was made in Python."""
+        return self.about.get("settings", {})
+
+    @property
+    def algorithms(self) -> list[str]:
+        return list(dict.fromkeys(run["algorithm"]["name"] for run in self.runs))
+
+    @property
+    def planned(self) -> int:
+        return self.runs[0]["options"]["steps"]
+
+    @property
+    def done(self) -> int:
+        return max((row["step"] for row in self.rows), default=0)
+
+    @property
+    def finished(self) -> bool:
+        return self.done >= self.planned
+
+    @property
+    def environment(self) -> str | None:
+        return self.settings.get("task") or self.settings.get("env")
+
+    @property
+    def metrics(self) -> list[str]:
+        """Everything that was measured, in the order of the table."""
+        return list(dict.fromkeys(key for row in self.rows for key in measured(row)))
+
+    @cached_property
+    def variants(self) -> list[Variant]:
+        """The runs, those together that differ in the seed alone."""
+        groups: dict[str, list[int]] = {}
+        for number, run in enumerate(self.runs):
+            groups.setdefault(str({**run, "seed": None}), []).append(number)
+        flat = [flatten(self.runs[numbers[0]]) for numbers in groups.values()]
+        return [
+            Variant(label, [row for row in self.rows if row["run"] in numbers], numbers)
+            for label, numbers in zip(labels(flat, self.name), groups.values(), strict=True)
+        ]
+
+
+def recorded(path: Path) -> Recorded:
+    """Read a run's folder; an error only where there is nothing to report on."""
+    folder = RunFolder(path)
+    config, rows = folder.config(), folder.rows()
+    if not all(isinstance(row.get("run"), int) for row in rows):
+        raise LobsDICEError(f"{path / 'metrics.csv'} is damaged: there are rows without a run")
+    try:
+        return Recorded(path, config, rows, folder.failures())
+    except LobsDICEError as error:
+        return Recorded(path, config, rows, {}, str(error))
+
+
+def labels(flat: Sequence[Mapping[str, Any]], alone: str) -> list[str]:
+    """What tells configurations apart, in a few words."""
+    if len(flat) == 1:
+        return [alone]
+    different = differences(flat)
+    different.pop("seed", None)
+    return [
+        ", ".join(f"{key.split('.')[-1]} {values[i]}" for key, values in different.items())
+        for i in range(len(flat))
+    ]
+
+
+def differences(flat: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """The keys whose values are not the same everywhere, and these values."""
+    keys = dict.fromkeys(key for one in flat for key in one)
+    values = {key: [one.get(key) for one in flat] for key in keys}
+    return {k: v for k, v in values.items() if any(x != v[0] for x in v)}
+
+
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings as one level, with names such as `algorithm.alpha`."""
+    found: dict[str, Any] = {}
+    for key, value in tree.items():
+        nested = isinstance(value, Mapping)
+        found |= flatten(value, f"{prefix}{key}.") if nested else {f"{prefix}{key}": value}
+    return found

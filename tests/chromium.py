@@ -1,0 +1,145 @@
+"""A real browser for tests, told what to do over a pipe by the DevTools protocol."""
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+#: By any name under which systems install it.
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+MISSING = (
+    "the tests of HTML pages need Chromium, which is not installed: apt-get install chromium "
+    "(or name another with CHROMIUM=/path/to/it)"
+)
+OPTIONS = (
+    "--headless=new",
+    "--remote-debugging-pipe",
+    "--no-sandbox",  # which root may not use
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-extensions",
+)
+READS, WRITES = 3, 4  # the file descriptors that Chromium knows its pipe by
+
+
+@dataclass
+class Tab:
+    """One page; everything that goes wrong or is asked for on it is kept."""
+
+    into: BinaryIO
+    out: BinaryIO
+    session: str | None = None
+    number: int = 0
+    events: list[dict[str, Any]] = field(default_factory=list)
+
+    def __call__(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """Send a command and wait for its answer."""
+        self.number += 1
+        message = {"id": self.number, "method": method, "params": parameters}
+        if self.session is not None:
+            message["sessionId"] = self.session
+        self.into.write(json.dumps(message).encode() + b"\0")
+        self.into.flush()
+        while (answer := self._next()).get("id") != self.number:
+            self.events.append(answer)
+        assert "error" not in answer, f"{method}: {answer['error']}"
+        return answer["result"]
+
+    def _next(self) -> dict[str, Any]:
+        text = bytearray()
+        while (byte := self.out.read(1)) not in (b"\0", b""):
+            text += byte
+        assert text, "Chromium has ended"
+        return json.loads(text)
+
+    def open(self, path: Path, *, width: int = 1200, height: int = 900, dark: bool = False) -> None:
+        """Show a file, as wide as this, once it is all there."""
+        self("Emulation.setDeviceMetricsOverride", **_screen(width, height))
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self("Emulation.setEmulatedMedia", features=[scheme])
+        self.events.clear()
+        self("Page.navigate", url=path.absolute().as_uri())
+        while not self.heard("Page.loadEventFired"):
+            self.events.append(self._next())
+
+    def heard(self, method: str) -> list[dict[str, Any]]:
+        """What events of this kind said since the page was opened."""
+        return [event["params"] for event in self.events if event.get("method") == method]
+
+    def value(self, expression: str) -> Any:
+        """What JavaScript makes of it."""
+        found = self("Runtime.evaluate", expression=expression, returnByValue=True)
+        assert "exceptionDetails" not in found, found["exceptionDetails"]
+        return found["result"].get("value")
+
+    def text(self, selector: str) -> str:
+        return self.value(f"document.querySelector({json.dumps(selector)}).textContent")
+
+    def move(self, x: float, y: float) -> None:
+        """Move the mouse there."""
+        self("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+
+    def press(self, key: str) -> None:
+        """Press a key that writes nothing, such as ArrowLeft."""
+        for kind in ("rawKeyDown", "keyUp"):
+            self("Input.dispatchKeyEvent", type=kind, key=key, code=key)
+
+    def screenshot(self, path: Path) -> None:
+        """All that is in the window."""
+        path.write_bytes(base64.b64decode(self("Page.captureScreenshot", format="png")["data"]))
+
+    @property
+    def troubles(self) -> list[Any]:
+        """Errors on the console, exceptions, and requests for anything but the page itself."""
+        said = [e for e in self.heard("Runtime.consoleAPICalled") if e["type"] != "log"]
+        asked = [e["request"]["url"] for e in self.heard("Network.requestWillBeSent")]
+        own = [url for url in asked if not url.startswith(("file:", "data:"))]
+        more = self.heard("Runtime.exceptionThrown") + self.heard("Log.entryAdded")
+        return [*said, *own, *asked[1:][:0], *more]
+
+
+def _screen(width: int, height: int) -> dict[str, Any]:
+    return {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+
+
+@contextmanager
+def tab() -> Iterator[Tab]:
+    """An empty page of a browser that is started for it."""
+    program = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    assert program is not None, MISSING
+    theirs_in, ours_out = os.pipe()
+    ours_in, theirs_out = os.pipe()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        process = subprocess.Popen(
+            # The shell puts the ends of the pipes where Chromium looks for them.
+            ["sh", "-c", f'exec "$@" {READS}<&{theirs_in} {WRITES}>&{theirs_out}', "sh"]
+            + [program, *OPTIONS, f"--user-data-dir={profile}"],
+            pass_fds=(theirs_in, theirs_out),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(theirs_in)
+        os.close(theirs_out)
+        with os.fdopen(ours_out, "wb") as into, os.fdopen(ours_in, "rb") as out:
+            yield _attached(Tab(into, out))
+            Tab(into, out)("Browser.close")
+        process.wait(timeout=30)
+
+
+def _attached(browser: Tab) -> Tab:
+    target = browser("Target.createTarget", url="about:blank")["targetId"]
+    browser.session = browser("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+    for part in ("Page", "Runtime", "Network", "Log"):
+        browser(f"{part}.enable")
+    return browser
