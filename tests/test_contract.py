@@ -201,8 +201,7 @@ def test_metrics_have_the_same_names_in_penalised_and_plain_steps(algorithm, key
 @each_algorithm
 def test_every_loss_is_measured_on_rows_held_out_and_all_that_is_measured_is_finite(algorithm, key):
     fleet = Fleet((Member(algorithm),), (DATA,))
-    with jax.disable_jit():  # there is too little to compute to compile it
-        measures = fleet.diagnosis()(beginning(fleet))
+    measures = fleet.diagnosis()(beginning(fleet))
     _, logged = jax.eval_shape(
         partial(algorithm.loss, penalised=False), started(algorithm), rows(4), key
     )

@@ -14,8 +14,20 @@ from lobsdice import diagnostics
 from lobsdice.algorithms import BC, SMODICE, DemoDICE, DemoDICEfO, LobsDICE, LobsDICEMu
 from lobsdice.algorithms.base import Labelled
 from lobsdice.data import prepare
-from lobsdice.diagnostics import episode_weights, row_weights, shares
+from lobsdice.diagnostics import (
+    discrepancy,
+    episode_weights,
+    expert_distance,
+    flow_residual,
+    hold_out,
+    masses,
+    row_weights,
+    shares,
+    weight_measures,
+)
+from lobsdice.engine import held_out_rows
 from lobsdice.errors import LobsDICEError
+from lobsdice.ratio import auc, calibration_error
 
 SIZE: Any = {"width": 5}
 WEIGHING = [
@@ -89,3 +101,94 @@ def test_what_has_no_weights_or_no_episodes_says_so(key):
         row_weights(BC(**SIZE), started(BC(**SIZE), key), noise_data())
     with pytest.raises(LobsDICEError, match="does not say which episode"):
         episode_weights(np.ones(80), replace(noise_data(), episode=None), 8)
+
+
+# ---- Measures ----
+
+
+def test_the_area_under_the_curve_counts_the_pairs_in_order():
+    expert, offline = np.array([0.0, 1.0, 1.0, 3.0]), np.array([1.0, -2.0, 0.0, 0.5])
+    wins = expert[:, None] > offline
+    ties = expert[:, None] == offline
+    found = auc(jnp.asarray(expert), jnp.asarray(offline))
+    assert found == pytest.approx((wins + ties / 2).mean())
+
+
+def test_a_discriminator_that_knows_its_chances_is_calibrated():
+    """Of the rows with logit log 3 three in four are the expert's; of those with -log 3, one."""
+    sure, unsure = np.log(3.0), -np.log(3.0)
+    expert = jnp.array([sure, sure, sure, unsure])
+    offline = jnp.array([sure, unsure, unsure, unsure])
+    assert calibration_error(expert, offline) == pytest.approx(0, abs=1e-7)
+    # Turned round, it is one half off everywhere; and quite sure of all, by the share it misses.
+    assert calibration_error(-expert, -offline) == pytest.approx(0.5)
+    assert calibration_error(100 * expert, 100 * offline) == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("gamma", [0.5, 0.99, 1.0])
+def test_the_flow_residual_is_zero_for_what_the_environment_can_do(gamma, key):
+    leave = np.array([[0.7, 0.3], [0.3, 0.7]])
+    start = np.array([0.9, 0.1])
+    if gamma < 1:
+        d = (1 - gamma) * np.linalg.inv(np.eye(2) - gamma * leave.T) @ start
+    else:
+        d = np.array([0.5, 0.5])
+    rows = (np.repeat([0, 1], [9, 1]), *(x.ravel() for x in np.indices((2, 2))))
+    init, s, s_next = (jnp.asarray(x, float)[:, None] for x in rows)
+    batch = seven_rows(key)[0]._replace(init=init, s=s, s_next=s_next)
+    assert flow_residual(jnp.asarray((d[:, None] * leave).ravel()), batch, gamma) < 1e-7
+    other = jnp.asarray(((d * [1.2, 0.8])[:, None] * leave).ravel())
+    assert flow_residual(other, batch, gamma) > 0.01
+
+
+def test_a_discrepancy_is_that_of_the_gaussian_kernel():
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(200, 3)), rng.normal(size=(200, 3)) + 0.5
+    points, mass = np.vstack([x, y]), np.repeat([1, -1], 200) / 200
+    squares = ((points[:, None] - points) ** 2).sum(-1)
+    exact = np.sqrt(mass @ np.exp(-squares / (2 * 3)) @ mass)
+    assert discrepancy(jnp.asarray(points), jnp.asarray(mass)) == pytest.approx(exact, rel=0.2)
+    assert discrepancy(jnp.asarray(points), 0 * jnp.asarray(mass)) == 0
+
+
+def test_weights_are_summed_up(key):
+    batch, _ = seven_rows(key)
+    policy = started(LobsDICE(**SIZE), key).policy
+    one = weight_measures(jnp.eye(7)[2], policy, batch, 0.9)
+    assert one["effective_share"] == pytest.approx(1 / 7) and one["largest_share"] == 1
+    np.testing.assert_allclose(one["action_error"], policy.error(batch.s, batch.a)[2])
+    even = weight_measures(jnp.full(7, 1 / 7), policy, batch, 0.9)
+    assert even["effective_share"] == pytest.approx(1)
+    assert even["largest_share"] == pytest.approx(1 / 7)
+    itself = batch._replace(expert_s=batch.s, expert_s_next=batch.s_next)
+    assert expert_distance(jnp.full(7, 1 / 7), itself) < 1e-7 < even["expert_distance"]
+
+
+def test_the_mass_of_each_source_is_that_of_its_rows():
+    w = jnp.array([0.1, 0.2, 0.3, 0.4])
+    found = masses(w, jnp.array([1, 0, 1, 1]), ("good", "bad", "absent"))
+    expected = {"mass_good": 0.2, "mass_bad": 0.8, "mass_absent": 0.0}
+    assert {k: float(v) for k, v in found.items()} == pytest.approx(expected)
+    assert masses(w, jnp.zeros(4, int), ("all",)) == {}
+
+
+def sourced(rows: int, names: tuple[str, ...]):
+    """Noise of so many rows, of which the sources take turns."""
+    data = prepare(noise(rows, seed=1), noise(rows), allow_leak=True)
+    return replace(data, source=np.arange(rows) % len(names), source_names=names)
+
+
+def test_runs_are_diagnosed_on_rows_apart_and_on_sources_by_name():
+    datas = [sourced(1100, ("a", "b")), sourced(2000, ("b", "c"))]
+    held, names = hold_out(datas, apart=True)
+    assert names == ("a", "b", "c")
+    apart = [held_out_rows(len(data.offline.s)) for data in datas]
+    assert held.batch.s.shape[:2] == (2, len(apart[0]))  # as many as the smaller one has
+    for i, (data, rows) in enumerate(zip(datas, apart, strict=True)):
+        where = {row.tobytes(): number for number, row in enumerate(data.offline.s)}
+        found = np.array([where[np.asarray(row).tobytes()] for row in held.batch.s[i]])
+        assert np.isin(found, rows).all() and len(set(found)) == len(found)
+        named = [names[number] for number in np.asarray(held.source[i])]
+        assert named == [data.source_names[number] for number in data.source[found]]
+    everything, _ = hold_out(datas[:1], apart=False)
+    np.testing.assert_array_equal(everything.batch.s[0], datas[0].offline.s)

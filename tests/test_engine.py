@@ -1,5 +1,6 @@
 """The training loop's parts: batches, the average of weights, cooling, failing."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -9,7 +10,18 @@ import pytest
 from worlds import noise_data
 
 from lobsdice.algorithms.base import Defaults, hyperparameters
-from lobsdice.engine import ADAM, Options, State, draw, held_out, pack, step, suspects
+from lobsdice.data import Data, Observations, Transitions
+from lobsdice.engine import (
+    ADAM,
+    Options,
+    State,
+    draw,
+    held_out_count,
+    held_out_rows,
+    pack,
+    step,
+    suspects,
+)
 
 DATAS = [noise_data(seed=seed) for seed in range(2)]
 
@@ -76,12 +88,25 @@ def test_a_batch_holds_rows_of_the_runs_own_data_only(key):
             assert counts.std() < 3 * np.sqrt(len(drawn) / len(owned)), name
 
 
-def test_the_rows_held_out_are_always_the_same_blocks():
-    rows = jnp.arange(2048)
-    found = np.flatnonzero(held_out(rows))
-    np.testing.assert_array_equal(
-        found, np.ravel(np.arange(480, 512) + 512 * np.arange(4)[:, None])
-    )
+def numbered(rows: int) -> Data:
+    """Data whose every row says which it is."""
+    number = np.arange(rows, dtype=np.float32)[:, None]
+    pairs = Observations(number, number)
+    return replace(DATAS[0], expert=pairs, offline=Transitions(number, number, number))
+
+
+@pytest.mark.parametrize("size, expected", [(480, []), (500, range(480, 500)), (1500, None)])
+def test_rows_are_held_out_in_blocks_and_never_drawn(size, expected, key):
+    if expected is None:
+        expected = [*range(480, 512), *range(992, 1024)]
+    others = sorted({*range(size)} - {*expected})
+    pool, slices = pack([numbered(700), numbered(size)])  # in the middle of a pool, too
+    batch = draw(key, pool, jax.tree.map(lambda x: x[1], slices), 40_000, hold_out=True)
+    for part in (batch.expert_s, batch.s):
+        assert np.unique(part).tolist() == others
+        assert np.ptp(np.bincount(part[:, 0].astype(int))[others]) < 12 * np.sqrt(40_000 / size)
+    np.testing.assert_array_equal(held_out_rows(size), expected or range(size))
+    assert held_out_count(jnp.array([size])) == len(expected)
 
 
 def test_steps_are_those_of_adam():

@@ -125,8 +125,6 @@ def one_hot_data(
 
 
 def _one_hot_transitions(counts: np.ndarray) -> Transitions:
-    # In random order: rows are held out in blocks, which should not be all alike.
-    order = np.random.default_rng(0).permutation(counts.sum())
-    s, a, s_next = (np.repeat(i.ravel(), counts.ravel())[order] for i in np.indices(counts.shape))
+    s, a, s_next = (np.repeat(i.ravel(), counts.ravel()) for i in np.indices(counts.shape))
     eye = np.eye(len(counts), dtype=np.float32)
     return Transitions(eye[s], a, eye[s_next])

@@ -1,24 +1,165 @@
-"""What a trained run makes of its data: the weight d/d^I of each recorded transition and episode.
+"""What can be said of a run without an environment: measures on rows held out, and weights.
 
-Only algorithms of the DICE kind have weights: those with a method `log_weights`.
+Every loss is taken on rows that nothing was learned from. Algorithms of the DICE kind, those with a
+method `log_weights`, say how much each recorded transition counts in the distribution d that they
+have learned, which tells more: docs/select.md explains the measures.
 """
 
-from typing import Any
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Array, Float, Float64, Int, Key
 
-from lobsdice.algorithms.base import Algorithm, Labelled
+from lobsdice.algorithms.base import Algorithm, Batch, Labelled, Metrics
+from lobsdice.algorithms.discriminator import pairs
 from lobsdice.data import Data
-from lobsdice.duals import Values
+from lobsdice.duals import Number, Values
+from lobsdice.engine import State, held_out_rows
 from lobsdice.errors import LobsDICEError
+from lobsdice.networks import PolicyNet
+from lobsdice.ratio import Rows
 
+#: Rows of each part, at most, on which a run is diagnosed.
+ROWS_HELD_OUT = 2**12
 #: Rows that pass through the networks at once, so that a million of them need little memory.
 ROWS_AT_ONCE = 2**15
+#: Random features with which distributions are compared.
+FREQUENCIES = 128
 
 RowWeights = Float64[np.ndarray, " n"]
+
+
+@runtime_checkable
+class Weighing(Protocol):
+    """What an algorithm of the DICE kind has besides the contract."""
+
+    @property
+    def gamma(self) -> Number: ...
+
+    def log_weights(self, nets: Any, batch: Batch | Labelled) -> Values:
+        """log d/d^I at transitions, up to a constant."""
+        ...
+
+
+# ---- Measures on rows held out ----
+
+
+class HeldOut(NamedTuple):
+    """Rows to diagnose runs on, the same at every step; with a leading axis of data sets."""
+
+    batch: Batch
+    source: Int[Array, "datas n"]
+    """Which of the sources each offline row is from."""
+
+
+def hold_out(datas: Sequence[Data], *, apart: bool) -> tuple[HeldOut, tuple[str, ...]]:
+    """Rows of each data set, evenly spaced over those held `apart` or over all; all sources."""
+    names = tuple(dict.fromkeys(name for data in datas for name in data.source_names))
+    rows = [_rows(len(data.offline.s), apart) for data in datas]
+    n = min(ROWS_HELD_OUT, *map(len, rows))
+    held = [_held_out(data, n, apart, names) for data in datas]
+    return jax.tree.map(lambda *xs: jnp.stack(xs), *held), names
+
+
+def _held_out(data: Data, n: int, apart: bool, names: tuple[str, ...]) -> HeldOut:
+    def take(part: Sequence[np.ndarray], rows: np.ndarray) -> list[Array]:
+        chosen = rows[np.arange(n) * len(rows) // n]
+        return [jnp.asarray(x[chosen]) for x in part]
+
+    offline = _rows(len(data.offline.s), apart)
+    number = np.array([names.index(name) for name in data.source_names])
+    (init,) = take([data.init], np.arange(len(data.init)))
+    labelled = data.labelled and Labelled(*take(data.labelled, np.arange(len(data.labelled.s))))
+    expert_s, expert_s_next = take(data.expert, _rows(len(data.expert.s), apart))
+    s, a, s_next, source = take([*data.offline, number[data.source]], offline)
+    return HeldOut(Batch(init, expert_s, expert_s_next, s, a, s_next, labelled), source)
+
+
+def _rows(size: int, apart: bool) -> np.ndarray:
+    return held_out_rows(size) if apart else np.arange(size)
+
+
+@partial(jax.jit, static_argnames=("names",))
+def diagnose(
+    algorithms: Algorithm,
+    states: State,
+    keys: Key[Array, " runs"],
+    held: HeldOut,
+    which: Int[Array, " runs"],
+    *,
+    names: tuple[str, ...],
+) -> Metrics:
+    """All measures of all runs; `which` is each one's data set, `names` are the sources'."""
+
+    def one_run(run):
+        algorithm, nets, average, key, i = run
+        # The averaged policy is the one that is kept.
+        nets = nets._replace(policy=average)
+        batch, source = jax.tree.map(lambda x: x[i], held)
+        _, metrics = algorithm.loss(nets, batch, key, penalised=False)
+        losses = {f"held_out_{k}": x for k, x in metrics.items() if k.endswith("_loss")}
+        found = losses | algorithm.diagnose(nets, batch, key)
+        if isinstance(algorithm, Weighing):
+            w = jax.nn.softmax(algorithm.log_weights(nets, batch))
+            found |= weight_measures(w, nets.policy, batch, algorithm.gamma)
+            found |= masses(w, source, names)
+        return found
+
+    # One after the other: side by side they would take memory, for little gain.
+    return jax.lax.map(one_run, (algorithms, states.nets, states.average, keys, which))
+
+
+def weight_measures(w: Values, policy: PolicyNet, batch: Batch, gamma: Number) -> Metrics:
+    """What the shares w of offline rows in the learned distribution d say about it."""
+    return {
+        "effective_share": 1 / (len(w) * jnp.sum(w**2)),
+        "largest_share": jnp.max(w),
+        "flow_residual": flow_residual(w, batch, gamma),
+        "expert_distance": expert_distance(w, batch),
+        "action_error": jnp.sum(w * policy.error(batch.s, batch.a)),
+    }
+
+
+def flow_residual(w: Values, batch: Batch, gamma: Number) -> Float[Array, ""]:
+    """How far (1-γ) p0(s) + γ Σ d(s',a') T(s|s',a') is from d(s): zero if d can be lived."""
+    start = jnp.full(len(batch.init), (1 - gamma) / len(batch.init))
+    points = jnp.concatenate([batch.init, batch.s_next, batch.s])
+    return discrepancy(points, jnp.concatenate([start, gamma * w, -w]))
+
+
+def expert_distance(w: Values, batch: Batch) -> Float[Array, ""]:
+    """How far d(s,s') is from the expert's d^E(s,s')."""
+    expert, offline = pairs(batch)
+    shown = jnp.full(len(expert), 1 / len(expert))
+    return discrepancy(jnp.concatenate([expert, offline]), jnp.concatenate([shown, -w]))
+
+
+def discrepancy(points: Rows, mass: Values) -> Float[Array, ""]:
+    """The norm of a signed measure; of P - Q, their maximum mean discrepancy (Gretton et al. 2012).
+
+    Under a Gaussian kernel as wide as typical states are apart, √(number of features), by random
+    Fourier features (Rahimi and Recht, 2007): always the same ones, so that runs compare.
+    """
+    size = points.shape[1]
+    frequencies = np.random.default_rng(0).normal(size=(size, FREQUENCIES)) / np.sqrt(size)
+    # Differences of nearly equal sums: an accelerator's short products would not do.
+    with jax.default_matmul_precision("highest"):
+        angles = points @ jnp.asarray(frequencies, points.dtype)
+        even, odd = mass @ jnp.cos(angles), mass @ jnp.sin(angles)
+    return jnp.sqrt(jnp.mean(even**2 + odd**2))
+
+
+def masses(w: Values, source: Int[Array, " n"], names: Sequence[str]) -> Metrics:
+    """The share of each source, where there is more than one."""
+    shares = w @ jax.nn.one_hot(source, len(names))
+    return {f"mass_{name}": shares[i] for i, name in enumerate(names) if len(names) > 1}
+
+
+# ---- Weights of all rows ----
 
 
 def row_weights(algorithm: Algorithm, nets: Any, data: Data) -> RowWeights:
@@ -30,7 +171,7 @@ def row_weights(algorithm: Algorithm, nets: Any, data: Data) -> RowWeights:
     order of their steps, but for what `prepare` does with terminal steps: `drop` leaves them out,
     and `absorbing` adds, at the very end, one row for each episode that terminated.
     """
-    if not hasattr(algorithm, "log_weights"):
+    if not isinstance(algorithm, Weighing):
         raise LobsDICEError(f"{type(algorithm).__name__} does not weigh the offline data")
     return shares(_all_log_weights(algorithm, nets, data))
 
@@ -54,7 +195,7 @@ def episode_weights(
     return np.bincount(data.episode, weights, minlength=episodes)
 
 
-def _all_log_weights(algorithm: Algorithm, nets: Any, data: Data) -> RowWeights:
+def _all_log_weights(algorithm: Weighing, nets: Any, data: Data) -> RowWeights:
     n = len(data.offline.s)
     size = min(ROWS_AT_ONCE, n)
     found = []

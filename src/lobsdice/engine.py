@@ -14,13 +14,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Float, Int, Int64, Key
 
 from lobsdice.algorithms.base import Algorithm, Batch, Labelled, Metrics, hyperparameters
 from lobsdice.data import Data
 
 ADAM = optax.scale_by_adam()
 GRADIENT = "gradient"
+#: Each period of so many rows of the expert's or the offline data ends in a block of rows that are
+#: held out. Blocks, because the steps just before and after one are nearly the same as it.
+PERIOD, BLOCK = 512, 32
+LEARNED = PERIOD - BLOCK
+#: Of which parts of the pool rows are held out: not of initial states, nor of labelled ones.
+DIVIDED = np.array([0, 1, 1, 0], np.int32)
 #: Initial states enter losses as a mean with the small factor 1-γ: a few of them are enough.
 INITIAL_SHARE = 4
 
@@ -37,6 +43,8 @@ class Options:
     """Decay of the running average of the policy's weights; the averaged policy is what is kept."""
     cooldown: float = 0.0
     """Last part of the steps (0 to 1) in which the learning rates fall linearly to zero."""
+    hold_out: bool = True
+    """Learn from fifteen sixteenths of the rows, and tell by the others how well that went."""
 
 
 @dataclass(frozen=True)
@@ -94,9 +102,17 @@ def _rows(part: Any) -> int:
     return len(jax.tree.leaves(part)[0]) if part is not None else 0
 
 
-def draw(key: Key[Array, ""], pool: Pool, slices: Slices, n: int) -> Batch:
-    """`n` rows of each part of a run's data, uniformly and with replacement; of `init` fewer."""
-    number = jax.random.randint(key, (4, n), 0, jnp.maximum(slices.size[:, None], 1))
+def draw(
+    key: Key[Array, ""], pool: Pool, slices: Slices, n: int, *, hold_out: bool = False
+) -> Batch:
+    """`n` rows of each part of a run's data, uniformly and with replacement; of `init` fewer.
+
+    With `hold_out` these are rows to learn from; see `held_out_rows`.
+    """
+    divided = DIVIDED if hold_out else 0 * DIVIDED
+    size = slices.size - divided * held_out_count(slices.size)
+    number = jax.random.randint(key, (4, n), 0, jnp.maximum(size[:, None], 1))
+    number = number + divided[:, None] * (number // LEARNED * BLOCK)
     rows = number + slices.start[:, None]
     few = -(-n // INITIAL_SHARE)
     which = [rows[0, :few], *rows[1:]]
@@ -106,17 +122,19 @@ def draw(key: Key[Array, ""], pool: Pool, slices: Slices, n: int) -> Batch:
         init,
         *expert,
         *offline,
-        held_out=held_out(number[2]),
         labelled=None if labelled is None else Labelled(*labelled),
     )
 
 
-def held_out(row: Int[Array, " n"]) -> Bool[Array, " n"]:
-    """Which rows of a run's offline data are for validation: blocks of 32 steps, one in sixteen.
+def held_out_count(size: Int[Array, " parts"]) -> Int[Array, " parts"]:
+    """How many of so many rows are held out."""
+    return size // PERIOD * BLOCK + jnp.maximum(size % PERIOD - LEARNED, 0)
 
-    Blocks, because the steps just before and after one are nearly the same as it.
-    """
-    return row // 32 % 16 == 15
+
+def held_out_rows(size: int) -> Int64[np.ndarray, " n"]:
+    """Which of so many rows are never learned from; all, where there are too few to spare any."""
+    rows = np.arange(size)
+    return rows[rows % PERIOD >= LEARNED] if size > LEARNED else rows
 
 
 def start(algorithm: Algorithm, key: Key[Array, ""], state_size: int, space) -> State:
@@ -203,7 +221,7 @@ def run_chunk(
     def one_run(algorithm, options, state, slices, key):
         def advance(state, now, *, penalised):
             k_batch, k_loss = jax.random.split(jax.random.fold_in(key, now))
-            batch = draw(k_batch, pool, slices, options.batch_size)
+            batch = draw(k_batch, pool, slices, options.batch_size, hold_out=options.hold_out)
             return step(algorithm, options, state, batch, k_loss, now, penalised=penalised)
 
         def plain(state, now):

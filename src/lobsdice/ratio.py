@@ -26,6 +26,21 @@ def bounded_log_ratio(
     return jnp.log(jax.nn.sigmoid(logit) + floor) - jnp.log(jax.nn.sigmoid(-logit) + floor)
 
 
+def auc(expert: Values, offline: Values) -> Float[Array, ""]:
+    """How often an expert row has the larger logit than an offline row; ties count one half."""
+    order = jnp.sort(offline)
+    less, most = (jnp.searchsorted(order, expert, side=side) for side in ("left", "right"))
+    return jnp.mean(less + most) / (2 * len(offline))
+
+
+def calibration_error(expert: Values, offline: Values, *, bins: int = 10) -> Float[Array, ""]:
+    """Mean of |σ(h) - share of expert rows|, over equal intervals of σ(h) (Naeini et al., 2015)."""
+    c = jax.nn.sigmoid(jnp.concatenate([expert, offline]))
+    excess = c - (jnp.arange(len(c)) < len(expert))
+    interval = jnp.minimum(jnp.int32(bins * c), bins - 1)
+    return jnp.sum(jnp.abs(excess @ jax.nn.one_hot(interval, bins))) / len(c)
+
+
 def between(key: Key[Array, ""], x: Rows, y: Rows) -> Rows:
     """For each row a uniform point on the segment from x to y."""
     u = jax.random.uniform(key, (len(x), 1))

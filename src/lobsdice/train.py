@@ -21,6 +21,7 @@ from jaxtyping import Float32, Float64
 from lobsdice.algorithms.base import Algorithm, Metrics
 from lobsdice.console import progress, say
 from lobsdice.data import Data
+from lobsdice.diagnostics import diagnose, hold_out
 from lobsdice.engine import Member, Options, State, pack, run_chunk, start, suspects
 from lobsdice.errors import LobsDICEError
 from lobsdice.loggers import LiveTable, Logger, Pace, Row
@@ -127,6 +128,18 @@ class Fleet:
             for i, member in enumerate(self.members)
         ]
 
+    def diagnosis(self) -> Callable[[State], Means]:
+        """From the state of all runs to what rows that are held out tell of each."""
+        apart = self.members[0].options.hold_out
+        held, names = hold_out(self.datas, apart=apart)
+        algorithms, keys = _stack([m.algorithm for m in self.members]), self.keys()
+        which = jnp.array([m.data for m in self.members])
+
+        def measure(state: State) -> Means:
+            return jax.device_get(diagnose(algorithms, state, keys, held, which, names=names))
+
+        return measure
+
     def failures(self, now: "Progress") -> dict[int, str]:
         """For each run that has stopped, when and why."""
         failed_at, failed_in = jax.device_get((now.state.failed_at, now.state.failed_in))
@@ -183,7 +196,7 @@ class Run:
     """For each run that stopped early, why."""
 
     def table(self) -> list[Row]:
-        """Tidy rows: step, run, seed, losses and, where evaluated, returns."""
+        """Tidy rows: step, run, seed, losses, measures and, where evaluated, returns."""
         return self.rows
 
     @property
@@ -237,6 +250,7 @@ def train_fleet(
         folder.begin(fleet.config() | {"every": every}, about or {}, resume=resume)
     recorder = Recorder(fleet, folder, [LiveTable(), *loggers])
     begin = recorder.begin()
+    diagnosis = fleet.diagnosis()
     with progress("Training", fleet.steps) as advance:
         pace = Pace(advance, fleet.steps - begin[0])
         pace.begin(begin[0])
@@ -247,7 +261,7 @@ def train_fleet(
 
         for now in iterate(fleet, every=every, begin=begin, on_steps=on_steps):
             recorder.settle(wait=True)
-            recorder.take(now, evaluate)
+            recorder.take(now, diagnosis(now.state), evaluate)
         recorder.settle(wait=True)
     return recorder.run()
 
@@ -256,6 +270,8 @@ class Pending(NamedTuple):
     """A chunk's outcome whose evaluation may still be under way, while training goes on."""
 
     now: Progress
+    measures: Means
+    """On rows held out."""
     policies: dict[int, Policy]
     """Of the runs that have not failed."""
     scores: "Future[Sequence[Mapping[str, float]]] | None"
@@ -283,7 +299,7 @@ class Recorder:
         self.failures.update(found.failures)
         return found.step, found.state
 
-    def take(self, now: Progress, evaluate: Evaluate | None) -> None:
+    def take(self, now: Progress, measures: Means, evaluate: Evaluate | None) -> None:
         """Begin to take in a chunk's outcome; `settle` ends it."""
         for i, message in self.fleet.failures(now).items():
             if i not in self.failures:
@@ -295,17 +311,19 @@ class Recorder:
             raise LobsDICEError(self.failures[0])
         # All of them, also those that stopped: an evaluation may tell runs apart by their place.
         scores = evaluate and _in_background(evaluate, every)
-        self.pending = Pending(now._replace(state=jax.device_get(now.state)), policies, scores)
+        now = now._replace(state=jax.device_get(now.state))
+        self.pending = Pending(now, measures, policies, scores)
 
     def settle(self, *, wait: bool) -> None:
         """Record what is pending if its evaluation is done, or as soon as it is."""
         pending = self.pending
         if pending and (wait or pending.scores is None or pending.scores.done()):
-            self._record(*pending)
+            self._record(pending)
             self.pending = None
 
-    def _record(self, now: Progress, policies: dict[int, Policy], scores: Future | None) -> None:
+    def _record(self, pending: Pending) -> None:
         """The checkpoint is written last: a process may be killed anywhere in here."""
+        now, measures, policies, scores = pending
         results = scores.result() if scores else [{}] * len(self.fleet.members)
         rows = []
         for i, policy in policies.items():
@@ -313,9 +331,9 @@ class Recorder:
             if result and result["return"] >= self._best_return(i):
                 self._keep("best", i, policy)
             self._keep("last", i, policy)
-            losses = {name: float(values[i]) for name, values in sorted(now.metrics.items())}
-            rows.append({"step": now.step, "run": i, "seed": self.fleet.members[i].seed})
-            rows[-1] |= {**result, **losses}
+            rows.append({"step": now.step, "run": i, "seed": self.fleet.members[i].seed, **result})
+            for found in (now.metrics, measures):
+                rows[-1] |= {name: float(values[i]) for name, values in sorted(found.items())}
         self.rows.extend(rows)
         for log in self.loggers:
             log(rows)

@@ -38,7 +38,10 @@ def fit(
 
     With `ratios` the discriminators are replaced by the true log ratios, for good.
     """
-    options = Options(steps=steps, batch_size=batch_size, cooldown=1.0, average=0.99)
+    # Exact solutions are those of all the data.
+    options = Options(
+        steps=steps, batch_size=batch_size, cooldown=1.0, average=0.99, hold_out=False
+    )
     if ratios:
         algorithms = [replace(a, ratio_rate=0.0, ratio_floor=0.0) for a in algorithms]
     members = tuple(Member(a, data=i, options=options) for i, a in enumerate(algorithms))

@@ -40,8 +40,7 @@ def transcribed(nets, b, key, space, inferred):
         return -min(reached) - 0.1 * log_likelihood(net, b.expert_s, inferred).mean()
 
     def inverse(net):
-        ours = ~b.held_out
-        return -log_likelihood(net, np.hstack([b.s, b.s_next])[ours], b.a[ours]).mean()
+        return -log_likelihood(net, np.hstack([b.s, b.s_next]), b.a).mean()
 
     return {
         "r": lambda net: ratio_objective(net, b),
@@ -54,8 +53,6 @@ def transcribed(nets, b, key, space, inferred):
 @pytest.fixture
 def case(key, space):
     nets, batch, b = setting(ALGORITHM, key, space)
-    b = b._replace(held_out=np.arange(7) == 2)
-    batch = batch._replace(held_out=jnp.asarray(b.held_out))
     pairs = jnp.concatenate([batch.expert_s, batch.expert_s_next], axis=1)
     inferred = np.asarray(nets.inverse.sample(pairs, jax.random.split(key, 4)[2]))
     return nets, batch, transcribed(nets, b, key, space, inferred)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Protocol, TypeVar, dataclass_transform, runtime_checkable
 
 import jax
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.spaces import ActionSpace
 
@@ -32,8 +32,6 @@ class Batch(NamedTuple):
     s: Float[Array, "n state"]
     a: Float[Array, "n action"] | Int[Array, " n"]
     s_next: Float[Array, "n state"]
-    held_out: Bool[Array, " n"]
-    """Offline rows to validate on; those who report a validation error must not learn from them."""
     labelled: Labelled | None = None
     """Demonstrations whose actions are known, if the data has some."""
 
@@ -76,9 +74,13 @@ class Algorithm(Protocol):
         """The networks after a gradient step, for target networks to follow."""
         ...
 
+    def diagnose(self, nets: Any, batch: Batch, key: Key[Array, ""]) -> Metrics:
+        """What rows that were held out tell of the networks, besides the losses there."""
+        ...
+
 
 class Defaults:
-    """What most algorithms answer to the loop: no labels needed, no target networks."""
+    """What most algorithms answer to the loop: no labels needed, no target networks, no more."""
 
     @property
     def needs_labels(self) -> bool:
@@ -86,6 +88,9 @@ class Defaults:
 
     def after_step(self, nets: Any) -> Any:
         return nets
+
+    def diagnose(self, nets: Any, batch: Batch, key: Key[Array, ""]) -> Metrics:
+        return {}
 
 
 Class = TypeVar("Class", bound=type)

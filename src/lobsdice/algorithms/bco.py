@@ -19,7 +19,12 @@ import jax
 from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.algorithms.base import Batch, Defaults, Metrics, hyperparameters
-from lobsdice.algorithms.inverse import infer_expert_actions, inverse_loss, make_inverse
+from lobsdice.algorithms.inverse import (
+    infer_expert_actions,
+    inverse_errors,
+    inverse_loss,
+    make_inverse,
+)
 from lobsdice.expectations import mean
 from lobsdice.networks import make_policy
 from lobsdice.spaces import ActionSpace
@@ -56,10 +61,14 @@ class BCO(Defaults):
         self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: bool
     ) -> tuple[Float[Array, ""], Metrics]:
         del penalised
-        model_loss, metrics = inverse_loss(nets.inverse, batch)
+        model_loss = inverse_loss(nets.inverse, batch)
         a = infer_expert_actions(nets.inverse, batch, key)
         policy_loss = -mean(nets.policy.log_prob(batch.expert_s, a))
-        return model_loss + policy_loss, metrics | {"policy_loss": policy_loss}
+        losses = {"inverse_loss": model_loss, "policy_loss": policy_loss}
+        return model_loss + policy_loss, losses
+
+    def diagnose(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> Metrics:
+        return inverse_errors(nets.inverse, batch)
 
     def rates(self, step: Int[Array, ""]) -> Nets:
         return Nets(self.inverse_rate, self.policy_rate)

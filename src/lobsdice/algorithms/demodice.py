@@ -23,10 +23,11 @@ import jax
 from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.algorithms.base import Batch, Defaults, Labelled, Metrics, hyperparameters
-from lobsdice.algorithms.discriminator import beside, ratio_loss
+from lobsdice.algorithms.discriminator import beside, discrimination, ratio_loss
 from lobsdice.algorithms.weighting import advantages, cloning_loss, critic_loss, slope_penalties
 from lobsdice.duals import Values, log_weights
 from lobsdice.networks import Scalar, make_policy
+from lobsdice.ratio import Rows
 from lobsdice.spaces import ActionSpace
 
 
@@ -80,8 +81,7 @@ class DemoDICE(Defaults):
         assert shown is not None  # the loop sees to it
         # The labelled demonstrations are the expert; there may be others without actions.
         batch = batch._replace(expert_s=shown.s, expert_s_next=shown.s_next)
-        expert = beside(shown.s, nets.policy.features(shown.a))
-        offline = beside(batch.s, nets.policy.features(batch.a))
+        expert, offline = self._seen(nets, shown), self._seen(nets, batch)
         r_loss, r = ratio_loss(nets.r, expert, offline, floor=self.ratio_floor)
 
         nu_loss, w = critic_loss(nets.nu, batch, r, gamma=self.gamma, alpha=self.alpha)
@@ -96,9 +96,17 @@ class DemoDICE(Defaults):
 
     def log_weights(self, nets: Nets, batch: Batch | Labelled) -> Values:
         """log d/d^I at transitions, up to a constant."""
-        seen = beside(batch.s, nets.policy.features(batch.a))
+        seen = self._seen(nets, batch)
         e = advantages(nets, batch, seen, gamma=self.gamma, floor=self.ratio_floor)
         return log_weights(e, alpha=self.alpha)
+
+    def _seen(self, nets: Nets, rows: Batch | Labelled) -> Rows:
+        """What the discriminator looks at: states and actions."""
+        return beside(rows.s, nets.policy.features(rows.a))
+
+    def diagnose(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> Metrics:
+        assert batch.labelled is not None
+        return discrimination(nets.r, self._seen(nets, batch.labelled), self._seen(nets, batch))
 
     def rates(self, step: Int[Array, ""]) -> Nets:
         return Nets(self.ratio_rate, self.nu_rate, self.policy_rate)

@@ -22,11 +22,17 @@ import jax
 from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.algorithms.base import Batch, Defaults, Labelled, Metrics, hyperparameters
-from lobsdice.algorithms.discriminator import beside, ratio_loss
-from lobsdice.algorithms.inverse import infer_expert_actions, inverse_loss, make_inverse
+from lobsdice.algorithms.discriminator import beside, discrimination, ratio_loss
+from lobsdice.algorithms.inverse import (
+    infer_expert_actions,
+    inverse_errors,
+    inverse_loss,
+    make_inverse,
+)
 from lobsdice.algorithms.weighting import advantages, cloning_loss, critic_loss, slope_penalties
 from lobsdice.duals import Values, log_weights
 from lobsdice.networks import Scalar, make_policy
+from lobsdice.ratio import Rows
 from lobsdice.spaces import ActionSpace
 
 
@@ -77,11 +83,9 @@ class DemoDICEfO(Defaults):
         self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: bool
     ) -> tuple[Float[Array, ""], Metrics]:
         k_inverse, k_penalties = jax.random.split(key)
-        model_loss, metrics = inverse_loss(nets.inverse, batch)
-        inferred = infer_expert_actions(nets.inverse, batch, k_inverse)
+        model_loss = inverse_loss(nets.inverse, batch)
 
-        expert = beside(batch.expert_s, nets.policy.features(inferred))
-        offline = beside(batch.s, nets.policy.features(batch.a))
+        expert, offline = self._told_apart(nets, batch, k_inverse)
         r_loss, r = ratio_loss(nets.r, expert, offline, floor=self.ratio_floor)
 
         nu_loss, w = critic_loss(nets.nu, batch, r, gamma=self.gamma, alpha=self.alpha)
@@ -90,16 +94,26 @@ class DemoDICEfO(Defaults):
         penalties = slope_penalties(
             self, nets, batch, k_penalties, expert=expert, offline=offline, penalised=penalised
         )
-        losses = model_loss + r_loss + nu_loss + policy_loss
-        total = losses + self.penalty_every * sum(penalties.values())
-        metrics |= {"ratio_loss": r_loss, "nu_loss": nu_loss, "policy_loss": policy_loss}
-        return total, metrics | penalties
+        total = model_loss + r_loss + nu_loss + policy_loss
+        total = total + self.penalty_every * sum(penalties.values())
+        losses = {"ratio_loss": r_loss, "nu_loss": nu_loss, "policy_loss": policy_loss}
+        return total, {"inverse_loss": model_loss} | losses | penalties
+
+    def _told_apart(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> tuple[Rows, Rows]:
+        """States and actions: the expert's, as the model infers them, and the offline data's."""
+        inferred = infer_expert_actions(nets.inverse, batch, key)
+        expert = beside(batch.expert_s, nets.policy.features(inferred))
+        return expert, beside(batch.s, nets.policy.features(batch.a))
 
     def log_weights(self, nets: Nets, batch: Batch | Labelled) -> Values:
         """log d/d^I at transitions, up to a constant."""
         seen = beside(batch.s, nets.policy.features(batch.a))
         e = advantages(nets, batch, seen, gamma=self.gamma, floor=self.ratio_floor)
         return log_weights(e, alpha=self.alpha)
+
+    def diagnose(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> Metrics:
+        told_apart = discrimination(nets.r, *self._told_apart(nets, batch, key))
+        return inverse_errors(nets.inverse, batch) | told_apart
 
     def rates(self, step: Int[Array, ""]) -> Nets:
         return Nets(self.inverse_rate, self.ratio_rate, self.nu_rate, self.policy_rate)

@@ -7,13 +7,15 @@ import numpy as np
 from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Key
 
-from lobsdice.algorithms.base import Batch
+from lobsdice.algorithms.base import Batch, Metrics
 from lobsdice.duals import Number
 from lobsdice.ratio import (
     Rows,
     Values,
+    auc,
     between,
     bounded_log_ratio,
+    calibration_error,
     flat_slope_penalty,
     logistic_loss,
     slopes,
@@ -24,6 +26,11 @@ from lobsdice.ratio import (
 def beside(x: Float[Array, "n first"], y: Float[Array, "n second"]) -> Rows:
     """A state and the next one, or a state and an action, side by side."""
     return jnp.concatenate([x, y], axis=-1)
+
+
+def pairs(batch: Batch) -> tuple[Rows, Rows]:
+    """A state and the next one, of the expert's and of the offline transitions."""
+    return beside(batch.expert_s, batch.expert_s_next), beside(batch.s, batch.s_next)
 
 
 def at(net: Any, *parts: Float[Array, "_ features"]) -> list[Float[Array, " _"]]:
@@ -44,6 +51,15 @@ def ratio_loss(
     at_expert, at_offline = at(net, expert, offline)
     r = stop_gradient(bounded_log_ratio(at_offline, floor))
     return logistic_loss(at_expert, at_offline), r
+
+
+def discrimination(net: Any, expert: Rows, offline: Rows) -> Metrics:
+    """How well the discriminator tells rows apart that it has not seen, and how well it knows."""
+    at_expert, at_offline = at(net, expert, offline)
+    return {
+        "ratio_auc": auc(at_expert, at_offline),
+        "ratio_calibration": calibration_error(at_expert, at_offline),
+    }
 
 
 def ratio_penalty(

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.algorithms.base import Batch, Defaults, Labelled, Metrics, hyperparameters
-from lobsdice.algorithms.discriminator import beside, ratio_loss
+from lobsdice.algorithms.discriminator import beside, discrimination, pairs, ratio_loss
 from lobsdice.algorithms.weighting import advantages, cloning_loss, critic_loss, slope_penalties
 from lobsdice.duals import Values, log_weights
 from lobsdice.networks import Scalar, make_policy
@@ -75,8 +75,7 @@ class LobsDICE(Defaults):
     def loss(
         self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: bool
     ) -> tuple[Float[Array, ""], Metrics]:
-        expert = beside(batch.expert_s, batch.expert_s_next)
-        offline = beside(batch.s, batch.s_next)
+        expert, offline = pairs(batch)
         r_loss, r = ratio_loss(nets.r, expert, offline, floor=self.ratio_floor)
 
         nu_loss, w = critic_loss(nets.nu, batch, r, gamma=self.gamma, alpha=self.alpha)
@@ -94,6 +93,9 @@ class LobsDICE(Defaults):
         seen = beside(batch.s, batch.s_next)
         e = advantages(nets, batch, seen, gamma=self.gamma, floor=self.ratio_floor)
         return log_weights(e, alpha=self.alpha)
+
+    def diagnose(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> Metrics:
+        return discrimination(nets.r, *pairs(batch))
 
     def rates(self, step: Int[Array, ""]) -> Nets:
         if not self.pretrain:

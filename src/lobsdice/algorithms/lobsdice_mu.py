@@ -29,7 +29,9 @@ from lobsdice.algorithms.base import Batch, Defaults, Labelled, Metrics, hyperpa
 from lobsdice.algorithms.discriminator import (
     at,
     beside,
+    discrimination,
     pair_critic_penalty,
+    pairs,
     ratio_loss,
     ratio_penalty,
     state_critic_penalty,
@@ -133,9 +135,7 @@ class LobsDICEMu(Defaults):
 
     def _matched(self, batch: Batch) -> tuple[Rows, Rows]:
         """What is to be matched, of the expert's and of the offline transitions."""
-        if self.state_matching:
-            return batch.expert_s, self._seen(batch)
-        return beside(batch.expert_s, batch.expert_s_next), self._seen(batch)
+        return (batch.expert_s, batch.s) if self.state_matching else pairs(batch)
 
     def _seen(self, rows: Batch | Labelled) -> Rows:
         """What r and μ look at, of offline transitions."""
@@ -160,6 +160,9 @@ class LobsDICEMu(Defaults):
         nu, nu_next = at(nets.multipliers.nu, batch.s, batch.s_next)
         e = residual(-mu, nu, nu_next, self.gamma)
         return log_weights_double(e, alpha=self.alpha)
+
+    def diagnose(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> Metrics:
+        return discrimination(nets.r, *self._matched(batch))
 
     def rates(self, step: Int[Array, ""]) -> Nets:
         return Nets(self.ratio_rate, Multipliers(self.mu_rate, self.nu_rate), self.policy_rate)

@@ -27,8 +27,19 @@ from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.algorithms.base import Batch, Metrics, hyperparameters
 from lobsdice.algorithms.critics import Following, Twins, make_twins
-from lobsdice.algorithms.discriminator import beside, ratio_loss, ratio_penalty
-from lobsdice.algorithms.inverse import infer_expert_actions, inverse_loss, make_inverse
+from lobsdice.algorithms.discriminator import (
+    beside,
+    discrimination,
+    pairs,
+    ratio_loss,
+    ratio_penalty,
+)
+from lobsdice.algorithms.inverse import (
+    infer_expert_actions,
+    inverse_errors,
+    inverse_loss,
+    make_inverse,
+)
 from lobsdice.duals import Values, dual, residual
 from lobsdice.expectations import mean
 from lobsdice.networks import PolicyNet, Scalar, make_policy
@@ -85,8 +96,7 @@ class OPOLO(Following):
         self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: bool
     ) -> tuple[Float[Array, ""], Metrics]:
         k_critic, k_policy, k_inferred, k_penalty = jax.random.split(key, 4)
-        expert = beside(batch.expert_s, batch.expert_s_next)
-        offline = beside(batch.s, batch.s_next)
+        expert, offline = pairs(batch)
         r_loss, r = ratio_loss(nets.r, expert, offline, floor=self.ratio_floor)
 
         # The gradient goes through Q(s',a'), too. It vanishes where d = w d^I flows as π makes it,
@@ -101,7 +111,7 @@ class OPOLO(Following):
         reached = [self._objective(nets.policy, q, r, batch, k_policy) for q in targets]
         policy_loss = -jnp.minimum(*reached)
 
-        model_loss, model_metrics = inverse_loss(nets.inverse, batch)
+        model_loss = inverse_loss(nets.inverse, batch)
         inferred = infer_expert_actions(nets.inverse, batch, k_inferred)
         cloning = -mean(nets.policy.log_prob(batch.expert_s, inferred))
         cloning_loss = self.cloning_weight * cloning
@@ -115,9 +125,10 @@ class OPOLO(Following):
             "critic_loss": critic_loss,
             "policy_loss": policy_loss,
             "cloning_loss": cloning_loss,
+            "inverse_loss": model_loss,
         }
-        total = sum(losses.values()) + model_loss + self.penalty_every * penalty
-        return total, losses | model_metrics | {"ratio_penalty": penalty}
+        total = sum(losses.values()) + self.penalty_every * penalty
+        return total, losses | {"ratio_penalty": penalty}
 
     def _objective(
         self, policy: PolicyNet, critic: Any, r: Values, batch: Batch, key: Key[Array, ""]
@@ -131,6 +142,9 @@ class OPOLO(Following):
         q = critic(beside(batch.s, policy.features(batch.a)))
         e = residual(r, q, value(batch.s_next, k_next), self.gamma)
         return dual(value(batch.init, k_init), e, gamma=self.gamma, alpha=0.0)
+
+    def diagnose(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> Metrics:
+        return inverse_errors(nets.inverse, batch) | discrimination(nets.r, *pairs(batch))
 
     def rates(self, step: Int[Array, ""]) -> Nets:
         return Nets(

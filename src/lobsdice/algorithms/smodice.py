@@ -27,7 +27,7 @@ from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.algorithms.base import Batch, Defaults, Labelled, Metrics, hyperparameters
-from lobsdice.algorithms.discriminator import ratio_loss
+from lobsdice.algorithms.discriminator import discrimination, ratio_loss
 from lobsdice.algorithms.weighting import (
     advantages,
     cloning_loss,
@@ -105,6 +105,9 @@ class SMODICE(Defaults):
         """log d/d^I at transitions, up to a constant."""
         e = advantages(nets, batch, batch.s, gamma=self.gamma, floor=self.ratio_floor)
         return log_weights_chi2(e) if self.chi2 else log_weights(e, alpha=0.0)
+
+    def diagnose(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> Metrics:
+        return discrimination(nets.r, batch.expert_s, batch.s)
 
     def rates(self, step: Int[Array, ""]) -> Nets:
         return Nets(self.ratio_rate, self.nu_rate, self.policy_rate)
