@@ -247,7 +247,7 @@ def _ticks(low: float, high: float, *, most: int, log: bool = False) -> list[flo
         powers = range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1)
         return [2.0**p for p in powers][:: -(-len(powers) // most)]
     least = (high - low) / most
-    unit = 10 ** math.floor(math.log10(least))
+    unit = 10.0 ** math.floor(math.log10(least))
     step = next(unit * k for k in (1, 2, 5, 10) if unit * k >= least)
     return [k * step for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
