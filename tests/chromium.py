@@ -110,12 +110,18 @@ class Tab:
         path.write_bytes(base64.b64decode(self("Page.captureScreenshot", format="png")["data"]))
 
     @property
+    def asked(self) -> list[str]:
+        """The addresses of all that the page is made of, its own the first."""
+        asked = [event["request"]["url"] for event in self.heard("Network.requestWillBeSent")]
+        return [url for url in asked if not url.startswith("data:")]
+
+    @property
     def troubles(self) -> list[Any]:
-        """Errors on the console, exceptions, and requests for anything but the page itself."""
+        """Errors on the console, exceptions, and requests for anything but files."""
         said = [e for e in self.heard("Runtime.consoleAPICalled") if e["type"] != "log"]
-        asked = [e["request"]["url"] for e in self.heard("Network.requestWillBeSent")]
+        fetched = [url for url in self.asked if not url.startswith("file:")]
         more = self.heard("Runtime.exceptionThrown") + self.heard("Log.entryAdded")
-        return [*said, *(url for url in asked[1:] if not url.startswith("data:")), *more]
+        return [*said, *fetched, *more]
 
 
 def _screen(width: int, height: int) -> dict[str, Any]:

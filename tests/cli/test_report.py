@@ -130,7 +130,7 @@ def test_the_page_tells_how_to_repeat_it(report, world):
 def test_names_from_files_run_nothing_and_nothing_is_fetched(report):
     assert report.value("typeof harm") == "undefined"
     assert report.value("document.images.length") == 0
-    assert report.troubles == []
+    assert report.troubles == [] and len(report.asked) == 1
 
 
 def test_the_page_is_one_well_formed_file(page):
