@@ -59,6 +59,10 @@ def test_the_table_is_plain_lines_elsewhere(capsys):
     assert capsys.readouterr().err == (
         "step 1,000: runs 3, return 10, score 1.5, nu_loss 0.12346\n"
     )
+    many = {f"measure_{i}": 1.0 for i in range(50)}
+    LiveTable()([{"step": 1} | many | {"score": 7.0}])
+    line = capsys.readouterr().err
+    assert len(line) < 150 and line.startswith("step 1: measure_0 1, ") and "score 7" in line
     LiveTable()([])
     assert capsys.readouterr().err == ""
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from lobsdice.export import export_numpy, export_onnx
     from lobsdice.formats import DataWarning, ReadOptions, read, write
     from lobsdice.policy import Policy, load_policy
+    from lobsdice.selecting import Candidate, select
     from lobsdice.spaces import Box, Discrete
     from lobsdice.tasks import Task, collect, load
     from lobsdice.train import Run, train
@@ -57,6 +58,7 @@ _HOMES = {
     "export": ("export_numpy", "export_onnx"),
     "formats": ("DataWarning", "ReadOptions", "read", "write"),
     "policy": ("Policy", "load_policy"),
+    "selecting": ("Candidate", "select"),
     "spaces": ("Box", "Discrete"),
     "tasks": ("Task", "collect", "load"),
     "train": ("Run", "train"),
@@ -71,6 +73,7 @@ __all__ = [
     "SMODICE",
     "Audit",
     "Box",
+    "Candidate",
     "Data",
     "DataWarning",
     "DemoDICE",
@@ -99,6 +102,7 @@ __all__ = [
     "mixture",
     "prepare",
     "read",
+    "select",
     "tabular",
     "train",
     "write",

@@ -26,6 +26,8 @@ Logger = Callable[[Sequence[Row]], None]
 NAMES = ("step", "run", "seed")
 #: What a narrow terminal should show before all else.
 FIRST = ("step", "runs", "score", "return")
+#: Where there is no terminal, a line holds the columns that would stand side by side in this width.
+LINE = 120
 
 
 @dataclass
@@ -40,7 +42,8 @@ class LiveTable:
             return
         means = summary(rows)
         if not console.err.is_terminal:
-            step, *others = (f"{name} {_text(value)}" for name, value in means.items())
+            shown = fitting(means, LINE)
+            step, *others = (f"{name} {_text(means[name])}" for name in means if name in shown)
             return console.say(f"{step}: {', '.join(others)}")
         if not self.widths:
             self.widths = fitting(means, console.err.width)

@@ -87,6 +87,7 @@ ROOT = Group(
         "experiment": EXPERIMENT,
         "resume": Command("lobsdice.cli.train:Resume", "Go on with an interrupted run."),
         "evaluate": Command("lobsdice.cli.train:Evaluate", "Measure trained policies' returns."),
+        "select": Command("lobsdice.cli.select:Select", "Rank runs without an environment."),
         "report": Command("lobsdice.cli.report:Report", "Write what came of a run to one page."),
         "play": Command("lobsdice.cli.play:Play", "Watch a policy, or record a video of it."),
         "export": Command("lobsdice.cli.export:Export", "Write a policy as ONNX or plain NumPy."),

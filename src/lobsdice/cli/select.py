@@ -1,0 +1,56 @@
+"""`lobsdice select`: which run to take, without an environment."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from tyro.conf import Positional
+
+from lobsdice.cli import output
+from lobsdice.errors import LobsDICEError
+
+Folders = Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FOLDER...")]
+
+
+@dataclass(frozen=True)
+class Select:
+    """Rank trained runs by what is known without an environment; returns are not looked at.
+
+    Example:
+        lobsdice select runs/*
+        lobsdice select runs/a runs/b --checkpoints --top 10 --json
+    """
+
+    folders: Positional[Folders]
+    """Folders of runs of LobsDICE or its kin, trained on the same data."""
+    checkpoints: bool = False
+    """Rank all steps that were logged, not only the last of each run."""
+    top: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: all)")] = None
+    """Show so many at most."""
+    json: bool = False
+    """Print JSON instead of a table."""
+
+    def run(self) -> None:
+        from lobsdice.selecting import PARTS, select
+
+        if self.top is not None and self.top < 1:
+            raise LobsDICEError(f"--top is {self.top}; it must be at least 1")
+        found = select(self.folders, checkpoints=self.checkpoints)
+        reports = [candidate.report() for candidate in found[: self.top]]
+        if self.json:
+            return output.print_json(reports)
+        columns = ("folder", "run", "seed", "step", "criterion", *PARTS)
+        output.print_rows([{k: _cell(report[k]) for k in columns} for report in reports], columns)
+        kept = next((candidate for candidate in found if candidate.policy), None)
+        if kept is not found[0]:
+            print(
+                f"no policy is kept of the first: `lobsdice train` would make it again with "
+                f"--steps {found[0].step}"
+            )
+        if kept is not None:
+            print(f"take {kept.policy}, of step {kept.step}")
+
+
+def _cell(value: Any) -> Any:
+    return "-" if value is None else value

@@ -1,0 +1,119 @@
+"""Choosing among runs, and among the checkpoints of a run, by offline measures alone.
+
+A policy is good if its state pairs are the expert's. What keeps them apart has three parts, and the
+triangle inequality adds them up: the distance of the learned distribution d from the expert's, the
+distance of d from what any policy could bring about, and that of the policy from the one which d
+prescribes. The criterion is the sum of the first two, in the same units.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lobsdice.errors import LobsDICEError
+from lobsdice.loggers import Row
+from lobsdice.runs import METRICS, RunFolder
+
+#: The columns of metrics.csv whose sum is the criterion: the smaller, the better.
+PARTS = ("expert_distance", "flow_residual")
+#: All that is looked at: returns and scores are not.
+COLUMNS = ("step", "run", "seed", *PARTS)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A run at one of its checkpoints."""
+
+    folder: Path
+    run: int
+    seed: int
+    step: int
+    parts: dict[str, float]
+    last: bool
+    """Whether it is the run's last checkpoint so far."""
+    policy: Path | None
+    """The file of the policy, if that of this step is kept."""
+
+    @property
+    def criterion(self) -> float:
+        """The smaller, the better; infinite where it cannot be told."""
+        total = sum(self.parts.values())
+        return total if math.isfinite(total) else math.inf
+
+    def report(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "folder": str(self.folder),
+            "run": self.run,
+            "seed": self.seed,
+            "step": self.step,
+            **{k: _finite(x) for k, x in {"criterion": self.criterion, **self.parts}.items()},
+            "policy": self.policy and str(self.policy),
+        }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def select(folders: Iterable[str | Path], *, checkpoints: bool = False) -> list[Candidate]:
+    """The runs of some folders at their last checkpoints, or at all of them, the best first.
+
+    By offline measures alone: no return or score is looked at. The runs must have learned from
+    the same rows, as measures on other rows do not compare.
+    """
+    paths = [Path(folder) for folder in folders]
+    if not paths:
+        raise LobsDICEError("there is nothing to choose from: name the folders of runs")
+    _refuse_other_rows(paths)
+    found = [candidate for path in paths for candidate in _candidates(path)]
+    if not checkpoints:
+        found = [candidate for candidate in found if candidate.last]
+    return sorted(found, key=lambda candidate: candidate.criterion)
+
+
+def _refuse_other_rows(paths: Sequence[Path]) -> None:
+    """Raise unless all runs were measured on the same rows."""
+    seen: dict[tuple, str] = {}
+    for path in paths:
+        config = RunFolder(path).config()["run"]
+        for i, run in enumerate(config["runs"]):
+            rows = (config["data"][run["data"]]["fingerprint"], run["options"].get("hold_out"))
+            seen.setdefault(rows, f"run {i} of {path}")
+    if len(seen) > 1:
+        one, other, *_ = seen.values()
+        raise LobsDICEError(
+            f"{one} and {other} learned from different data, or held other rows out; measures on "
+            "different rows do not compare"
+        )
+
+
+def _candidates(path: Path) -> list[Candidate]:
+    """Every run of a folder at every step that was logged."""
+    folder = RunFolder(path)
+    rows = [{k: row[k] for k in COLUMNS if k in row} for row in folder.rows()]
+    if not rows:
+        raise LobsDICEError(f"{path} has not been evaluated yet")
+    steps = {row["run"]: row["step"] for row in rows}
+    return [_candidate(folder, row, last=row["step"] == steps[row["run"]]) for row in rows]
+
+
+def _candidate(folder: RunFolder, row: Row, *, last: bool) -> Candidate:
+    missing = [name for name in PARTS if name not in row]
+    if missing:
+        raise LobsDICEError(
+            f"{folder.path / METRICS} has no {' and no '.join(missing)} at step {row['step']}; "
+            "only LobsDICE and its kin log them"
+        )
+    policy = folder.policy_path("last", row["run"])
+    return Candidate(
+        folder=folder.path,
+        run=row["run"],
+        seed=row["seed"],
+        step=row["step"],
+        parts={name: float(row[name]) for name in PARTS},
+        last=last,
+        policy=policy if last and policy.exists() else None,
+    )
