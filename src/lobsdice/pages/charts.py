@@ -21,6 +21,8 @@ COLOURS = 8
 CUT = 8.0
 #: The share of the horizontal axis that counts as the beginning.
 BEGINNING = 0.2
+#: Multiples of the height within which curves are drawn.
+OUTSIDE = 9.0
 #: Digits of a value that is shown.
 DIGITS = 5
 
@@ -137,9 +139,10 @@ class Chart:
         across = SIZE * _share(self.x, *_span(self.x))
 
         def points(values: np.ndarray) -> list[str]:
-            heights = SIZE * self._height(values, low, high)
+            # Browsers do not like very large coordinates; what is outside is not seen anyway.
+            heights = SIZE * np.clip(self._height(values, low, high), -OUTSIDE, OUTSIDE)
             pairs = zip(across, heights, strict=True)
-            return [f"{a:.4g},{_bounded(b):.4g}" for a, b in pairs if np.isfinite(b)]
+            return [f"{a:.4g},{b:.4g}" for a, b in pairs if np.isfinite(b)]
 
         bands = (
             tag(
@@ -210,11 +213,6 @@ def _level(height: float, kind: str) -> Html:
 def _visible(points: list[str]) -> list[str]:
     """A single point is a line to itself, which has round ends."""
     return points * 2 if len(points) == 1 else points
-
-
-def _bounded(value: float) -> float:
-    """Browsers do not like very large coordinates; what is outside is not seen anyway."""
-    return min(max(value, -9 * SIZE), 9 * SIZE)
 
 
 def _x_class(share: float) -> str:

@@ -1,0 +1,154 @@
+"""The pieces that reports are made of."""
+
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from worlds import noise
+
+from lobsdice.episodes import mixture
+from lobsdice.pages.charts import Band, Chart, Line
+from lobsdice.pages.html import Column, Html, document, number, table, tag
+from lobsdice.reporting import clips
+from lobsdice.reporting.curves import groups, mean, thinned
+from lobsdice.reporting.recorded import Variant, differences, labels
+from lobsdice.reporting.scores import summarise
+from lobsdice.reporting.weights import Weights, section
+from lobsdice.tasks import load
+from lobsdice.tasks.environment import make
+
+STEPS = np.arange(0, 100, 10)
+
+
+def cells(html: Html) -> list[list[str]]:
+    """The rows of a table, without its head."""
+    body = next(ElementTree.fromstring(f"<div>{html}</div>").iter("tbody"))
+    return [["".join(cell.itertext()) for cell in row] for row in body]
+
+
+def test_strings_are_escaped_where_they_enter():
+    made = tag("p", "<b>", tag("i", "&"), title='"')
+    assert made == '<p title="&quot;">&lt;b&gt;<i>&amp;</i></p>'
+
+
+def test_characters_that_no_page_may_hold_are_replaced():
+    page = document("a\x00b\ud800", tag("p", "\x1b"))
+    ElementTree.fromstring(page.removeprefix("<!DOCTYPE html>\n"))
+    assert "a�b�" in page
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0.123456, "0.1235"), (-1234.5, "−1,234"), (12345, "12,345"), (2.5e9, "2.5e+09"), (0.0, "0")],
+)
+def test_numbers_are_short(value, shown):
+    assert number(value) == shown
+
+
+def test_a_long_table_says_how_much_of_it_is_shown():
+    rows = [{"n": i} for i in range(30)]
+    made = table([Column("n")], rows, label="many", most=10)
+    assert len(cells(made)) == 10 and "10 of 30 are shown." in made
+
+
+def limits(chart: Chart) -> tuple[float, float]:
+    data = json.loads(ElementTree.fromstring(chart.html()).get("data-chart") or "")
+    return data["low"], data["high"]
+
+
+def test_an_axis_holds_all_values_and_ranges():
+    line, band = np.sin(STEPS), Band(-2 + 0.0 * STEPS, np.sin(STEPS))
+    low, high = limits(Chart("x", STEPS, [Line("y", line)], bands=[band]))
+    assert low < -2 and high > line.max()
+
+
+def test_a_wild_beginning_is_left_out_and_that_is_said():
+    values = np.array([1000.0, 3, 2, 1, 2, 1, 2, 1, 2, 1])
+    chart = Chart("x", STEPS, [Line("y", values)])
+    assert limits(chart)[1] < 3 and "It begins outside the chart." in chart.html()
+
+
+@pytest.mark.parametrize(
+    "values", [[5.0] * 10, [0.0] * 10, [np.nan] * 10, [np.nan] * 9 + [1.0], [1e30] * 9 + [-1e30]]
+)
+def test_any_values_can_be_drawn(values):
+    drawn = ElementTree.fromstring(Chart("x", STEPS, [Line("y", np.array(values))]).html())
+    (curve,) = drawn.iter("polyline")
+    places = re.findall(r"[^ ,]+", curve.get("points") or "")
+    assert np.isfinite([float(place) for place in places]).all()
+    assert len(places) == 2 * max(2, np.isfinite(values).sum()) * np.isfinite(values).any()
+
+
+def test_one_step_can_be_drawn():
+    ElementTree.fromstring(Chart("x", np.array([0]), [Line("y", np.array([1.0]))]).html())
+
+
+def rows_of(values: list[list[float]], metric: str = "return") -> list[dict]:
+    return [
+        {"step": 10 * step, "run": run, "seed": run, metric: value}
+        for run, curve in enumerate(values)
+        for step, value in enumerate(curve, 1)
+    ]
+
+
+def test_the_summary_is_of_the_last_and_the_best_evaluations():
+    variant = Variant("x", rows_of([[1.0, 5, 3], [7.0, 2, 5]]), [0, 1])
+    found = summarise(variant, ["return"])
+    assert found is not None
+    assert (found.metric, found.last, found.best, found.runs) == ("return", 4.0, 6.0, 2)
+    assert 3 <= found.low <= 4 <= found.high <= 5
+    assert variant.bests("return")[1] == [20, 10]
+
+
+def test_a_run_that_stopped_early_counts_as_far_as_it_came():
+    variant = Variant("x", rows_of([[1.0, 2, 3], [5.0]]), [0, 1])
+    assert mean(variant.values("return", [10, 20, 30])).tolist() == [3, 2, 3]
+    assert summarise(variant, ["policy_loss"]) is None
+
+
+def test_metrics_stand_in_groups_with_held_out_losses_beside_the_others():
+    names = ["return", "return_std", "nu_loss", "held_out_nu_loss", "ratio_auc", "mass_expert"]
+    assert groups(names) == {
+        "In the environment": ["return"],
+        "Without an environment": ["ratio_auc"],
+        "Losses": ["nu_loss"],
+    }
+
+
+def test_thinned_steps_keep_both_ends():
+    assert thinned(list(range(1000)), 4) == [0, 333, 666, 999]
+    assert thinned([5, 10]) == [5, 10] and thinned([]) == []
+
+
+def test_differences_are_only_what_differs():
+    flat = [{"alpha": 0.1, "width": 8}, {"alpha": 0.5, "width": 8}]
+    assert differences(flat) == {"alpha": [0.1, 0.5]}
+    assert labels(flat, "x") == ["alpha 0.1", "alpha 0.5"] and labels(flat[:1], "x") == ["x"]
+
+
+def test_episodes_are_numbered_in_their_own_file():
+    offline = mixture({"a": noise(20), "b": noise(30, seed=1)})
+    weights = Weights(offline, np.array([0.1, 0.1, 0.1, 0.6, 0.1]), None, 1)
+    made = section(weights)
+    assert weights.half == 1 and "The heaviest: b 1, a 0, a 1." in made
+    rows = cells(Html(made[made.index("By episode") :].partition("</h3>")[2]))
+    assert [row[:3] for row in rows[:2]] == [["1", "b", "1"], ["2", "a", "0"]]
+    assert [row[6] for row in rows] == ["10", "0", "10", "0", "20"]
+    together = section(replace(weights, file="all.npz"))
+    assert "The heaviest: b 3, a 0, a 1." in together
+
+
+def test_recorded_states_are_drawn_only_if_they_are_all_of_the_simulators():
+    expert = load("hopper", expert=1, offline={"random": 1}).expert
+    world = make("hopper").unwrapped  # pyright: ignore
+    put = clips._placing(world, expert.state_size)
+    assert put is not None
+    assert list(put(expert.observations[:5])) == [True] * 5
+    before = world.data.qpos[0]
+    *_, last = put(expert.observations[:50])
+    assert last and world.data.qpos[0] > before  # it hops forward
+    assert clips._placing(world, 5) is None
+    assert clips._placing(make("CartPole-v1").unwrapped, 4) is None  # pyright: ignore
