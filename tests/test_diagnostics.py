@@ -21,6 +21,7 @@ from lobsdice.diagnostics import (
     flow_residual,
     hold_out,
     masses,
+    policy_distance,
     row_weights,
     shares,
     weight_measures,
@@ -154,14 +155,16 @@ def test_a_discrepancy_is_that_of_the_gaussian_kernel():
 def test_weights_are_summed_up(key):
     batch, _ = seven_rows(key)
     policy = started(LobsDICE(**SIZE), key).policy
-    one = weight_measures(jnp.eye(7)[2], policy, batch, 0.9)
+    one = weight_measures(jnp.eye(7)[2], policy, batch, 0.9, key)
     assert one["effective_share"] == pytest.approx(1 / 7) and one["largest_share"] == 1
     np.testing.assert_allclose(one["action_error"], policy.error(batch.s, batch.a)[2])
-    even = weight_measures(jnp.full(7, 1 / 7), policy, batch, 0.9)
+    even = weight_measures(jnp.full(7, 1 / 7), policy, batch, 0.9, key)
     assert even["effective_share"] == pytest.approx(1)
     assert even["largest_share"] == pytest.approx(1 / 7)
     itself = batch._replace(expert_s=batch.s, expert_s_next=batch.s_next)
     assert expert_distance(jnp.full(7, 1 / 7), itself) < 1e-7 < even["expert_distance"]
+    obeyed = batch._replace(a=policy.sample(batch.s, key))
+    assert policy_distance(jnp.full(7, 1 / 7), policy, obeyed, key) < 1e-7 < even["policy_distance"]
 
 
 def test_the_mass_of_each_source_is_that_of_its_rows():

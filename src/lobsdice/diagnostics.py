@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float64, Int, Key
 
 from lobsdice.algorithms.base import Algorithm, Batch, Labelled, Metrics
-from lobsdice.algorithms.discriminator import pairs
+from lobsdice.algorithms.discriminator import beside, pairs
 from lobsdice.data import Data
 from lobsdice.duals import Number, Values
 from lobsdice.engine import State, held_out_rows
@@ -105,7 +105,7 @@ def diagnose(
         found = losses | algorithm.diagnose(nets, batch, key)
         if isinstance(algorithm, Weighing):
             w = jax.nn.softmax(algorithm.log_weights(nets, batch))
-            found |= weight_measures(w, nets.policy, batch, algorithm.gamma)
+            found |= weight_measures(w, nets.policy, batch, algorithm.gamma, key)
             found |= masses(w, source, names)
         return found
 
@@ -113,13 +113,16 @@ def diagnose(
     return jax.lax.map(one_run, (algorithms, states.nets, states.average, keys, which))
 
 
-def weight_measures(w: Values, policy: PolicyNet, batch: Batch, gamma: Number) -> Metrics:
+def weight_measures(
+    w: Values, policy: PolicyNet, batch: Batch, gamma: Number, key: Key[Array, ""]
+) -> Metrics:
     """What the shares w of offline rows in the learned distribution d say about it."""
     return {
         "effective_share": 1 / (len(w) * jnp.sum(w**2)),
         "largest_share": jnp.max(w),
         "flow_residual": flow_residual(w, batch, gamma),
         "expert_distance": expert_distance(w, batch),
+        "policy_distance": policy_distance(w, policy, batch, key),
         "action_error": jnp.sum(w * policy.error(batch.s, batch.a)),
     }
 
@@ -136,6 +139,16 @@ def expert_distance(w: Values, batch: Batch) -> Float[Array, ""]:
     expert, offline = pairs(batch)
     shown = jnp.full(len(expert), 1 / len(expert))
     return discrepancy(jnp.concatenate([expert, offline]), jnp.concatenate([shown, -w]))
+
+
+def policy_distance(
+    w: Values, policy: PolicyNet, batch: Batch, key: Key[Array, ""]
+) -> Float[Array, ""]:
+    """How far d(s) π(a|s) is from d(s,a)."""
+    taken, chosen = (
+        beside(batch.s, policy.features(a)) for a in (batch.a, policy.sample(batch.s, key))
+    )
+    return discrepancy(jnp.concatenate([taken, chosen]), jnp.concatenate([w, -w]))
 
 
 def discrepancy(points: Rows, mass: Values) -> Float[Array, ""]:
