@@ -23,7 +23,7 @@ def make_run(path, measures, *, data="d", hold_out=True, policies=True):
     folder.begin(config, {}, resume=False)
     rows = [
         {"step": 10 * (i + 1), "run": run, "seed": 5 + run, "return": value, "score": value}
-        | {PARTS[0]: value, PARTS[1]: 0.25}
+        | {PARTS[0]: value, PARTS[1]: 0.2, PARTS[2]: 0.05}
         for run, values in enumerate(measures)
         for i, value in enumerate(values)
     ]

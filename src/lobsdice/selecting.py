@@ -1,9 +1,9 @@
 """Choosing among runs, and among the checkpoints of a run, by offline measures alone.
 
-A policy is good if its state pairs are the expert's. What keeps them apart has three parts, and the
-triangle inequality adds them up: the distance of the learned distribution d from the expert's, the
-distance of d from what any policy could bring about, and that of the policy from the one which d
-prescribes. The criterion is the sum of the first two, in the same units.
+A policy is good if its state pairs are the expert's. What keeps the two apart has three parts, and
+the criterion is their sum, all in the same units: how far the learned distribution d is from the
+expert's, how far d is from what any policy could bring about, and how far the policy is from the
+one that d prescribes. If all are zero, the policy's state pairs are the expert's.
 """
 
 import math
@@ -17,7 +17,7 @@ from lobsdice.loggers import Row
 from lobsdice.runs import METRICS, RunFolder
 
 #: The columns of metrics.csv whose sum is the criterion: the smaller, the better.
-PARTS = ("expert_distance", "flow_residual")
+PARTS = ("expert_distance", "flow_residual", "policy_distance")
 #: All that is looked at: returns and scores are not.
 COLUMNS = ("step", "run", "seed", *PARTS)
 
