@@ -4,6 +4,7 @@ import json
 import re
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +15,9 @@ from lobsdice.pages.charts import Band, Chart, Line
 from lobsdice.pages.html import Column, Html, document, number, table, tag
 from lobsdice.reporting import clips
 from lobsdice.reporting.curves import groups, mean, thinned
-from lobsdice.reporting.recorded import Variant, differences, labels
+from lobsdice.reporting.findings import Findings
+from lobsdice.reporting.page import page
+from lobsdice.reporting.recorded import Recorded, Variant, differences, labels
 from lobsdice.reporting.scores import summarise
 from lobsdice.reporting.weights import Weights, section
 from lobsdice.tasks import load
@@ -35,9 +38,9 @@ def test_strings_are_escaped_where_they_enter():
 
 
 def test_characters_that_no_page_may_hold_are_replaced():
-    page = document("a\x00b\ud800", tag("p", "\x1b"))
-    ElementTree.fromstring(page.removeprefix("<!DOCTYPE html>\n"))
-    assert "a�b�" in page
+    made = document("a\x00b\ud800", tag("p", "\x1b"))
+    ElementTree.fromstring(made.removeprefix("<!DOCTYPE html>\n"))
+    assert "a�b�" in made
 
 
 @pytest.mark.parametrize(
@@ -127,6 +130,26 @@ def test_differences_are_only_what_differs():
     flat = [{"alpha": 0.1, "width": 8}, {"alpha": 0.5, "width": 8}]
     assert differences(flat) == {"alpha": [0.1, 0.5]}
     assert labels(flat, "x") == ["alpha 0.1", "alpha 0.5"] and labels(flat[:1], "x") == ["x"]
+
+
+def test_runs_that_differ_in_more_than_the_seed_are_told_apart():
+    runs = [
+        {"algorithm": {"name": "Mine", "alpha": alpha}, "options": {"steps": 30}, "seed": seed}
+        for alpha in (0.1, 0.5)
+        for seed in (0, 1)
+    ]
+    config = {"run": {"runs": runs, "data": []}, "made_with": {}, "about": {}}
+    run = Recorded(Path("fleet"), config, rows_of([[1.0, 2, 3]] * 4), {1: "run 1 stopped"})
+    assert [(v.label, v.runs) for v in run.variants] == [
+        ("alpha 0.1", [0, 1]),
+        ("alpha 0.5", [2, 3]),
+    ]
+    made = page(Findings(run, "no data", "no data", "no data", "no data"))
+    root = ElementTree.fromstring(made.removeprefix("<!DOCTYPE html>"))
+    legend = next(e for e in root.iter("ul") if e.get("class") == "legend")
+    assert ["".join(item.itertext()) for item in legend] == ["alpha 0.1", "alpha 0.5"]
+    said = "".join(next(root.iter("header")).itertext())
+    assert "run 1 stopped." in said and "they are compared below" in said
 
 
 def test_episodes_are_numbered_in_their_own_file():

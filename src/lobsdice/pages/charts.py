@@ -7,7 +7,8 @@ beside it, so that it is as large on a phone as on a screen.
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ BEGINNING = 0.2
 #: Multiples of the height within which curves are drawn.
 OUTSIDE = 9.0
 #: Digits of a value that is shown.
-DIGITS = 5
+DIGITS = 7
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +47,34 @@ class Band:
     colour: int = 0
 
 
+@dataclass(frozen=True)
+class Axes:
+    """What the ends of both axes stand for; places are shares, from the left and from the top."""
+
+    first: float
+    last: float
+    low: float
+    high: float
+    log: bool = False
+    """Whether the vertical axis is logarithmic."""
+
+    def across(self, x: Any) -> Any:
+        return (x - self.first) / (self.last - self.first)
+
+    def down(self, values: Any) -> Any:
+        if self.log:
+            inside = np.clip(values, self.low, self.high)
+            return np.log(self.high / inside) / math.log(self.high / self.low)
+        return (self.high - values) / (self.high - self.low)
+
+    def points(self, x: np.ndarray, values: np.ndarray) -> list[str]:
+        """A curve in the drawing's units."""
+        # Browsers do not like very large coordinates; what is outside is not seen anyway.
+        down = SIZE * np.clip(self.down(values), -OUTSIDE, OUTSIDE)
+        pairs = zip(SIZE * self.across(x), down, strict=True)
+        return [f"{a:.4g},{b:.4g}" for a, b in pairs if np.isfinite(b)]
+
+
 @dataclass(frozen=True, eq=False)
 class Chart:
     """Curves over one axis."""
@@ -64,141 +93,119 @@ class Chart:
     shaded: Sequence[tuple[float, float]] = ()
     """Stretches of the horizontal axis to mark."""
     value: str | None = None
-    """What stands beside the title; by default where the first thick line ends."""
+    """What stands beside the title; by default where the one thick line ends."""
+    legend: bool = False
+    """Whether the chart says itself which line is which."""
     flat: bool = False
     """Half as high as others."""
 
     def html(self) -> Html:
         """A figure, which can be read without the script and by those who cannot see it."""
-        (low, high), cut = self._range()
-        ticks = _ticks(low, high, log=self.log, most=3 if self.flat else 5)
-        ends = _span(self.x)
-        heights = {t: self._height(np.array([t]), low, high)[0] for t in ticks}
-        note = " ".join(filter(None, [self.note, "It begins outside the chart." if cut else ""]))
-        caption = tag(
-            "figcaption",
-            tag("b", self.title),
-            tag("span", self.value or self._last(), class_="value"),
-            tag("small", note) if note else None,
-        )
+        axes, cut = self._axes()
         plot = tag(
             "div",
-            self._drawing(low, high, heights.values()),
-            (tag("span", number(t), class_="y", style=_at("top", h)) for t, h in heights.items()),
-            (
-                tag("span", number(t), class_=_x_class(share), style=_at("left", share))
-                for t in _ticks(*ends, most=3)
-                for share in [_share(t, *ends)]
-            ),
+            self._drawing(axes),
+            (_y_label(axes, tick) for tick in self._levels(axes)),
+            (_x_label(axes, tick) for tick in _ticks(axes.first, axes.last, most=3)),
             class_="plot",
             role="img",
             aria_label=self._summary(),
         )
         label = tag("div", self.x_label, class_="axis")
         kind = "chart flat" if self.flat else "chart"
-        return tag("figure", caption, plot, label, class_=kind, data_chart=self._data(low, high))
+        data = json.dumps(self._data(axes), allow_nan=False, separators=(",", ":"))
+        return tag("figure", self._caption(cut), plot, label, class_=kind, data_chart=data)
+
+    @property
+    def _thick(self) -> list[Line]:
+        return [line for line in self.lines if not line.thin]
+
+    def _caption(self, cut: bool) -> Html:
+        note = " ".join(filter(None, [self.note, "It begins outside the chart." if cut else ""]))
+        keys = (tag("span", key(line.colour), line.name) for line in self._thick)
+        return tag(
+            "figcaption",
+            tag("b", self.title),
+            tag("span", self.value or self._last(), class_="value"),
+            tag("small", note) if note else None,
+            tag("small", keys, class_="legend") if self.legend else None,
+        )
 
     def _last(self) -> str:
-        values = [line.values[np.isfinite(line.values)] for line in self.lines if not line.thin]
+        values = [line.values[np.isfinite(line.values)] for line in self._thick]
         return number(float(values[0][-1])) if len(values) == 1 and len(values[0]) else ""
 
     def _summary(self) -> str:
         parts = []
-        for line in (line for line in self.lines if not line.thin):
-            there = np.isfinite(line.values)
-            if there.any():
-                x, y = self.x[there][[0, -1]], line.values[there][[0, -1]]
-                ends = (
-                    f"{number(float(b))} at {number(float(a))}" for a, b in zip(x, y, strict=True)
-                )
-                parts.append(f"{line.name} from {' to '.join(ends)}")
-        return f"{self.title} by {self.x_label}: {'; '.join(parts) or 'no values'}"
+        for line in self._thick:
+            there = np.flatnonzero(np.isfinite(line.values))
+            ends = [
+                f"{number(float(line.values[i]))} at {number(float(self.x[i]))}"
+                for i in there[[0, -1] if len(there) else []]
+            ]
+            parts.append(
+                f"{line.name} from {' to '.join(ends)}" if ends else f"{line.name} unknown"
+            )
+        return f"{self.title} by {self.x_label}: {'; '.join(parts)}"
 
-    def _range(self) -> tuple[tuple[float, float], bool]:
-        """The vertical axis, and whether a wild beginning was left out of it."""
+    def _axes(self) -> tuple[Axes, bool]:
+        """The axes, and whether a wild beginning was left out."""
+        # Steps are counted from 0.
+        first, last = min(0.0, float(self.x.min())), float(self.x.max()) or 1.0
         if self.limits is not None:
-            return self.limits, False
+            return Axes(first, last, *self.limits, self.log), False
         curves = [line.values for line in self.lines]
         curves += [edge for band in self.bands for edge in (band.low, band.high)]
         whole = _extremes(curves)
-        first, last = _span(self.x)
         late = self.x > first + BEGINNING * (last - first)
         later = _extremes([curve[late] for curve in curves])
         cut = later[1] > later[0] and whole[1] - whole[0] > CUT * (later[1] - later[0])
         low, high = later if cut else whole
         margin = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
-        return (low - margin, high + margin), cut
+        return Axes(first, last, low - margin, high + margin, self.log), cut
 
-    def _height(self, values: np.ndarray, low: float, high: float) -> np.ndarray:
-        """Shares of the height, from the top."""
-        if self.log:
-            values, low, high = np.log(np.clip(values, low, high)), math.log(low), math.log(high)
-        return (high - values) / (high - low)
+    def _levels(self, axes: Axes) -> list[float]:
+        """Where the vertical axis is labelled."""
+        return _ticks(axes.low, axes.high, log=self.log, most=3 if self.flat else 5)
 
-    def _drawing(self, low: float, high: float, grid: Iterable[float]) -> Html:
-        across = SIZE * _share(self.x, *_span(self.x))
-
-        def points(values: np.ndarray) -> list[str]:
-            # Browsers do not like very large coordinates; what is outside is not seen anyway.
-            heights = SIZE * np.clip(self._height(values, low, high), -OUTSIDE, OUTSIDE)
-            pairs = zip(across, heights, strict=True)
-            return [f"{a:.4g},{b:.4g}" for a, b in pairs if np.isfinite(b)]
-
-        bands = (
-            tag(
-                "polygon",
-                points=" ".join([*points(b.low), *points(b.high)[::-1]]),
-                class_=colour_class(b.colour),
-            )
-            for b in self.bands
-        )
-        curves = (
-            tag(
-                "polyline",
-                points=" ".join(_visible(points(line.values))),
-                class_=f"{colour_class(line.colour)}{' thin' if line.thin else ''}",
-            )
-            for line in self.lines
-        )
+    def _drawing(self, axes: Axes) -> Html:
+        limit = [] if self.threshold is None else [self.threshold]
         return tag(
             "svg",
-            (_level(SIZE * height, "grid") for height in grid),
-            (self._shade(first, last) for first, last in self.shaded),
-            None
-            if self.threshold is None
-            else _level(SIZE * self._height(np.array([self.threshold]), low, high)[0], "limit"),
-            bands,
-            curves,
+            (_level(axes, tick, "grid") for tick in self._levels(axes)),
+            (_shade(axes, *stretch) for stretch in self.shaded),
+            (_level(axes, value, "limit") for value in limit),
+            (self._band(axes, band) for band in self.bands),
+            (self._curve(axes, line) for line in self.lines),
             viewBox=f"0 0 {SIZE} {SIZE}",
             preserveAspectRatio="none",
             aria_hidden="true",
         )
 
-    def _shade(self, first: float, last: float) -> Html:
-        left, right = (SIZE * _share(x, *_span(self.x)) for x in (first, last))
-        return tag("rect", x=f"{left:.4g}", width=f"{right - left:.4g}", y=0, height=SIZE)
+    def _band(self, axes: Axes, band: Band) -> Html:
+        edges = [*axes.points(self.x, band.low), *axes.points(self.x, band.high)[::-1]]
+        return tag("polygon", points=" ".join(edges), class_=colour_class(band.colour))
 
-    def _data(self, low: float, high: float) -> str:
+    def _curve(self, axes: Axes, line: Line) -> Html:
+        points = axes.points(self.x, line.values)
+        # A single point is a line to itself, which has round ends.
+        points = points * 2 if len(points) == 1 else points
+        kind = f"{colour_class(line.colour)}{' thin' if line.thin else ''}"
+        return tag("polyline", points=" ".join(points), class_=kind)
+
+    def _data(self, axes: Axes) -> dict[str, Any]:
         """What the script needs to know."""
         lines = [
-            {
-                "name": line.name,
-                "colour": colour_class(line.colour),
-                "thin": line.thin,
-                "y": _plain(line.values),
-            }
+            {"name": line.name, "colour": colour_class(line.colour), "thin": line.thin}
+            | {"y": _plain(line.values)}
             for line in self.lines
         ]
-        first, last = _span(self.x)
-        ends = {"low": low, "high": high, "first": first, "last": last}
-        whole = {
-            "x": _plain(self.x),
-            "label": self.x_label,
-            "log": self.log,
-            **ends,
-            "lines": lines,
-        }
-        return json.dumps(whole, allow_nan=False, separators=(",", ":"))
+        return {"x": self.x.tolist(), "label": self.x_label, "lines": lines, **asdict(axes)}
+
+
+def key(colour: int) -> Html:
+    """The mark that stands for a line in legends."""
+    return tag("i", class_=f"key {colour_class(colour)}")
 
 
 def colour_class(number: int) -> str:
@@ -206,31 +213,25 @@ def colour_class(number: int) -> str:
     return f"c{number % COLOURS}{' more' if number >= COLOURS else ''}"
 
 
-def _level(height: float, kind: str) -> Html:
-    return tag("line", x1=0, x2=SIZE, y1=f"{height:.4g}", y2=f"{height:.4g}", class_=kind)
+def _level(axes: Axes, value: float, kind: str) -> Html:
+    height = f"{SIZE * axes.down(value):.4g}"
+    return tag("line", x1=0, x2=SIZE, y1=height, y2=height, class_=kind)
 
 
-def _visible(points: list[str]) -> list[str]:
-    """A single point is a line to itself, which has round ends."""
-    return points * 2 if len(points) == 1 else points
+def _shade(axes: Axes, first: float, last: float) -> Html:
+    left, right = SIZE * axes.across(first), SIZE * axes.across(last)
+    return tag("rect", x=f"{left:.4g}", width=f"{right - left:.4g}", y=0, height=SIZE)
 
 
-def _x_class(share: float) -> str:
-    """A label at the right end must not stick out."""
-    return "x end" if share > 0.9 else "x"
+def _y_label(axes: Axes, tick: float) -> Html:
+    return tag("span", number(tick), class_="y", style=f"top:{axes.down(tick):.2%}")
 
 
-def _at(side: str, share: float) -> str:
-    return f"{side}:{share:.2%}"
-
-
-def _span(x: np.ndarray) -> tuple[float, float]:
-    """The ends of the horizontal axis, which begins at 0 unless values are negative."""
-    return min(0.0, float(x.min())), float(x.max()) or 1.0
-
-
-def _share(value, first: float, last: float):
-    return (value - first) / (last - first)
+def _x_label(axes: Axes, tick: float) -> Html:
+    share = axes.across(tick)
+    # A label at the right end must not stick out.
+    kind = "x end" if share > 0.9 else "x"
+    return tag("span", number(tick), class_=kind, style=f"left:{share:.2%}")
 
 
 def _extremes(curves: Iterable[np.ndarray]) -> tuple[float, float]:

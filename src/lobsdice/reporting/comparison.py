@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from lobsdice.pages.charts import colour_class
-from lobsdice.pages.html import Column, Html, document, join, plural, section, table, tag, words
-from lobsdice.reporting.curves import PERFORMANCE, charts, groups, shows_ranges, title
+from lobsdice.pages.html import Column, Html, document, plural, section, table, tag, words
+from lobsdice.reporting.curves import charts
 from lobsdice.reporting.page import footer, notices
 from lobsdice.reporting.recorded import Recorded, Variant, differences, flatten
+from lobsdice.reporting.scores import outcomes
 
 
 def page(runs: Sequence[Recorded]) -> str:
@@ -23,9 +21,9 @@ def page(runs: Sequence[Recorded]) -> str:
         tag("h1", f"{plural(len(runs), 'run')} side by side"),
         tag("p", _scope(variants), class_="lead"),
         (notices(run) for run in runs),
-        section("Outcomes", _outcomes(variants, metrics)),
+        section("Outcomes", outcomes(variants, metrics)),
         section("What differs", _differences(runs, names)),
-        section("Learning curves", _legend(variants), charts(variants, metrics)),
+        section("Learning curves", charts(variants, metrics)),
         footer(),
     )
 
@@ -49,52 +47,6 @@ def _scope(variants: Sequence[Variant]) -> str:
     return f"With {min(seeds)} to {max(seeds)} seeds. Values are means over seeds."
 
 
-def _legend(variants: Sequence[Variant]) -> Html:
-    """Which colour is which run."""
-    items = (tag("li", _name(i, variant)) for i, variant in enumerate(variants))
-    shaded = "; shaded is the range from the worst to the best seed" * shows_ranges(variants)
-    return join(
-        [tag("p", f"Lines are means over seeds{shaded}."), tag("ul", items, class_="legend")]
-    )
-
-
-def _name(number: int, variant: Variant) -> Html:
-    return join([tag("i", class_=f"key {colour_class(number)}"), variant.label])
-
-
-def _outcomes(variants: Sequence[Variant], metrics: Sequence[str]) -> Html:
-    """The last value of everything but losses, and the best return."""
-    kinds = groups(metrics)
-    measures = kinds.get("Without an environment", [])
-    tried = [metric for metric in PERFORMANCE if metric in metrics]
-    columns = [
-        Column("run"),
-        Column("steps"),
-        *(
-            Column(f"{which} {m}", f"{title(m)}, {which}")
-            for m in tried
-            for which in ("last", "best")
-        ),
-        *(Column(f"last {metric}", title(metric)) for metric in measures),
-    ]
-    rows = [
-        {"run": _name(i, variant), **_outcome(variant, tried, measures)}
-        for i, variant in enumerate(variants)
-    ]
-    return table(columns, rows, label="Outcomes", sortable=True)
-
-
-def _outcome(variant: Variant, tried: Sequence[str], measures: Sequence[str]) -> dict[str, Any]:
-    row: dict[str, Any] = {"steps": max(variant.steps, default=0)}
-    for metric in (*tried, *measures):
-        ends = variant.ends(metric)
-        row[f"last {metric}"] = float(np.mean(ends)) if len(ends) else None
-    for metric in tried:
-        bests, _ = variant.bests(metric)
-        row[f"best {metric}"] = float(np.mean(bests)) if len(bests) else None
-    return row
-
-
 def _differences(runs: Sequence[Recorded], names: Sequence[str]) -> Html:
     """Settings that are not the same in all runs, a line for each."""
     found = differences([_settings(run) for run in runs])
@@ -102,15 +54,15 @@ def _differences(runs: Sequence[Recorded], names: Sequence[str]) -> Html:
         return tag("p", "Nothing but what lies outside their settings.")
     columns = [Column("setting"), *(Column(str(i), name) for i, name in enumerate(names))]
     rows = [
-        {"setting": _setting(key), **{str(i): words(v) for i, v in enumerate(values)}}
-        for key, values in found.items()
+        {"setting": _setting(name), **{str(i): words(v) for i, v in enumerate(values)}}
+        for name, values in found.items()
     ]
     return table(columns, rows, label="Differing settings")
 
 
-def _setting(key: str) -> str:
+def _setting(name: str) -> str:
     """In words: `algorithm.ratio_penalty` is the ratio penalty, `algorithm.name` the algorithm."""
-    part, _, rest = key.partition(".")
+    part, _, rest = name.partition(".")
     return (part if rest in ("", "name") else rest).replace("_", " ")
 
 

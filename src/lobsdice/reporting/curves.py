@@ -1,10 +1,11 @@
 """Learning curves: a chart for each thing that was measured, in groups."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from lobsdice.pages.charts import Band, Chart, Line
+from lobsdice.pages.charts import Band, Chart, Line, key
 from lobsdice.pages.html import Html, join, tag
 from lobsdice.reporting.recorded import Variant
 
@@ -46,6 +47,7 @@ MEANING = {
     "action_error": ("Action error", "Of the policy, on weighted recordings that were held out."),
     "inverse_error": ("Inverse model's error", "Of actions inferred from (s, s')."),
 }
+ONLINE, OFFLINE = "In the environment", "Without an environment"
 HELD_OUT, MASS = "held_out_", "mass_"
 PERFORMANCE = ("score", "return")
 
@@ -58,8 +60,8 @@ def groups(metrics: Sequence[str]) -> dict[str, list[str]]:
     ]
     rest = [m for m in shown if m not in (*PERFORMANCE, *losses)]
     found = {
-        "In the environment": [m for m in PERFORMANCE if m in shown],
-        "Without an environment": rest,
+        ONLINE: [m for m in PERFORMANCE if m in shown],
+        OFFLINE: rest,
         "Losses": losses,
     }
     return {heading: names for heading, names in found.items() if names}
@@ -70,16 +72,26 @@ def title(metric: str) -> str:
 
 
 def charts(variants: Sequence[Variant], metrics: Sequence[str]) -> Html:
-    """All curves of one or of several variants."""
+    """All curves: those of one variant run by run, those of several side by side."""
     steps = thinned(sorted({step for variant in variants for step in variant.steps}))
-    found = []
+    found = [legend(variants)] if len(variants) > 1 else []
     for heading, names in groups(metrics).items():
-        drawn = [_chart(name, variants, metrics, steps).html() for name in names]
-        if heading == "Without an environment" and len(variants) == 1:
-            drawn += _masses(variants[0], metrics, steps)
-        wide = "charts wide" if heading == "In the environment" else "charts"
-        found.append(join([tag("h3", heading), tag("div", drawn, class_=wide)]))
+        if len(variants) > 1:
+            drawn = [_several(name, variants, steps).html() for name in names]
+        else:
+            drawn = [_one(name, variants[0], metrics, steps).html() for name in names]
+            drawn += _masses(variants[0], metrics, steps) if heading == OFFLINE else []
+        wide = "charts wide" if heading == ONLINE else "charts"
+        found += [tag("h3", heading), tag("div", drawn, class_=wide)]
     return join(found)
+
+
+def legend(variants: Sequence[Variant]) -> Html:
+    """Which colour is which variant."""
+    items = (tag("li", key(i), variant.label) for i, variant in enumerate(variants))
+    shaded = "; shaded is the range from the worst to the best seed" * shows_ranges(variants)
+    said = tag("p", f"Lines are means over seeds{shaded}.")
+    return join([said, tag("ul", items, class_="legend")])
 
 
 def shows_ranges(variants: Sequence[Variant]) -> bool:
@@ -93,30 +105,33 @@ def thinned(steps: Sequence[int], most: int = MOST_POINTS) -> list[int]:
     return [steps[i] for i in places]
 
 
-def _chart(
-    metric: str, variants: Sequence[Variant], metrics: Sequence[str], steps: Sequence[int]
-) -> Chart:
-    lines, bands = [], []
-    for number, variant in enumerate(variants):
-        values, colour = variant.values(metric, steps), number
-        if len(variants) == 1:
-            lines += _runs(variant, values)
-        elif shows_ranges(variants) and len(values) > 1:
-            # Unlike minimum and maximum, these two take no notice of NaN.
-            low, high = (extreme.reduce(values, axis=0) for extreme in (np.fmin, np.fmax))
-            bands.append(Band(low, high, colour))
-        lines.append(
-            Line(variant.label if len(variants) > 1 else _mean(values), mean(values), colour)
-        )
+def _one(metric: str, variant: Variant, metrics: Sequence[str], steps: Sequence[int]) -> Chart:
+    """Every run thin and their mean thick, beside the mean on rows that were held out."""
+    values = variant.values(metric, steps)
+    average = Line("mean" if len(values) > 1 else "value", mean(values))
+    name, note = MEANING.get(metric, (title(metric), ""))
     held_out = f"{HELD_OUT}{metric}"
-    if held_out in metrics and len(variants) == 1:
-        lines.append(Line("held out", mean(variants[0].values(held_out, steps)), 1))
+    chart = Chart(name, np.array(steps), [*_runs(variant, values), average], note=note)
+    if held_out not in metrics:
+        return chart
+    unseen = Line("held out", mean(variant.values(held_out, steps)), 1)
+    average = replace(average, name="learned from")
+    return replace(chart, lines=[*chart.lines[:-1], average, unseen], legend=True)
+
+
+def _several(metric: str, variants: Sequence[Variant], steps: Sequence[int]) -> Chart:
+    """The mean of each variant, and the range of its runs."""
+    values = [variant.values(metric, steps) for variant in variants]
+    named = enumerate(zip(variants, values, strict=True))
+    lines = [Line(variant.label, mean(v), i) for i, (variant, v) in named]
+    bands = [
+        # Unlike minimum and maximum, these two take no notice of NaN.
+        Band(np.fmin.reduce(v, axis=0), np.fmax.reduce(v, axis=0), i)
+        for i, v in enumerate(values)
+        if shows_ranges(variants) and len(v) > 1
+    ]
     name, note = MEANING.get(metric, (title(metric), ""))
     return Chart(name, np.array(steps), lines, note=note, bands=bands)
-
-
-def _mean(values: np.ndarray) -> str:
-    return "mean" if len(values) > 1 else "value"
 
 
 def _runs(variant: Variant, values: np.ndarray) -> list[Line]:
@@ -143,5 +158,5 @@ def _masses(variant: Variant, metrics: Sequence[str], steps: Sequence[int]) -> l
     if not lines:
         return []
     note = "The share of the weight that each kind of recording has."
-    chart = Chart("Weight by source", np.array(steps), lines, note=note, limits=(0.0, 1.0))
-    return [chart.html()]
+    whole = {"note": note, "limits": (0.0, 1.0), "legend": True}
+    return [Chart("Weight by source", np.array(steps), lines, **whole).html()]

@@ -28,7 +28,7 @@ from lobsdice.reporting import clips, story, weights
 from lobsdice.reporting.curves import charts
 from lobsdice.reporting.findings import Findings
 from lobsdice.reporting.recorded import Recorded
-from lobsdice.reporting.scores import Summary, brief, scores, summarise
+from lobsdice.reporting.scores import Summary, brief, outcomes, scores, summarise
 from lobsdice.runs import describe
 
 #: Demonstrations whose coverage is drawn, and rows of the audit's tables.
@@ -38,14 +38,13 @@ MOST_CURVES, MOST_ROWS = 4, 8
 def page(found: Findings) -> str:
     """The whole page."""
     run = found.run
-    alone = run.variants[0] if len(run.variants) == 1 else None
-    summary = alone and summarise(alone, run.metrics)
+    summary = summarise(run.variants[0], run.metrics) if len(run.variants) == 1 else None
     filmed = {"The policy at work": _or_reason(found.clips, clips.section)}
     sections = {
         # A clip is what to look at first; that there is none is not.
         **({} if isinstance(found.clips, str) else filmed),
         "Learning curves": charts(run.variants, run.metrics) if run.rows else None,
-        "Scores": summary and alone and scores(run, alone),
+        "Scores": _scores(run, summary),
         "What it imitates": _or_reason(found.weights, weights.section),
         "Coverage of the demonstrations": _or_reason(found.audit, _coverage),
         **filmed,
@@ -70,6 +69,12 @@ def _or_reason(part: Any, show: Any) -> Html:
     if isinstance(part, str):
         return tag("p", f"Not shown: {part}.", class_="notice")
     return show(part)
+
+
+def _scores(run: Recorded, summary: Summary | None) -> Html | None:
+    if len(run.variants) > 1:
+        return outcomes(run.variants, run.metrics)
+    return summary and scores(run.variants[0], run.metrics)
 
 
 def _head(found: Findings, summary: Summary | None) -> Html:

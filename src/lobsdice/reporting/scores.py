@@ -6,8 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lobsdice.experiments import statistics
+from lobsdice.pages.charts import key
 from lobsdice.pages.html import Column, Html, join, number, table, tag
-from lobsdice.reporting.recorded import Recorded, Variant
+from lobsdice.reporting.curves import OFFLINE, PERFORMANCE, groups, title
+from lobsdice.reporting.recorded import Variant
 
 
 class Summary(NamedTuple):
@@ -34,7 +36,7 @@ def brief(value: float) -> str:
 
 def summarise(variant: Variant, metrics: Sequence[str]) -> Summary | None:
     """The last evaluations of all runs; None where there was no environment."""
-    metric = next((name for name in ("score", "return") if name in metrics), None)
+    metric = next((name for name in PERFORMANCE if name in metrics), None)
     if metric is None or not len(last := variant.ends(metric)):
         return None
     found = statistics.interval(last[:, None], statistics.mean)
@@ -42,9 +44,9 @@ def summarise(variant: Variant, metrics: Sequence[str]) -> Summary | None:
     return Summary(metric, found.value, found.low, found.high, best, len(last))
 
 
-def scores(recorded: Recorded, variant: Variant) -> Html:
+def scores(variant: Variant, metrics: Sequence[str]) -> Html:
     """A table of all runs."""
-    metrics = [name for name in ("score", "return") if name in recorded.metrics]
+    metrics = [name for name in PERFORMANCE if name in metrics]
     measured = [Column(f"{which} {name}") for name in metrics for which in ("last", "best")]
     columns = [Column("seed"), *measured, Column("at step")]
     rows = _rows(variant, metrics)
@@ -67,3 +69,35 @@ def _rows(variant: Variant, metrics: Sequence[str]) -> list[dict[str, Any]]:
         for row, last, best, step in zip(found, ends, bests, steps, strict=True):
             row |= {f"last {metric}": float(last), f"best {metric}": float(best), "at step": step}
     return found
+
+
+def outcomes(variants: Sequence[Variant], metrics: Sequence[str]) -> Html:
+    """Means over seeds of the last value of everything but losses, and of the best returns."""
+    measures = groups(metrics).get(OFFLINE, [])
+    tried = [metric for metric in PERFORMANCE if metric in metrics]
+    columns = [
+        Column("run"),
+        Column("steps"),
+        *(
+            Column(f"{which} {m}", f"{title(m)}, {which}")
+            for m in tried
+            for which in ("last", "best")
+        ),
+        *(Column(f"last {metric}", title(metric)) for metric in measures),
+    ]
+    rows = [
+        {"run": join([key(i), variant.label]), **_outcome(variant, tried, measures)}
+        for i, variant in enumerate(variants)
+    ]
+    return table(columns, rows, label="Outcomes", sortable=True)
+
+
+def _outcome(variant: Variant, tried: Sequence[str], measures: Sequence[str]) -> dict[str, Any]:
+    row: dict[str, Any] = {"steps": max(variant.steps, default=0)}
+    for metric in (*tried, *measures):
+        ends = variant.ends(metric)
+        row[f"last {metric}"] = float(np.mean(ends)) if len(ends) else None
+    for metric in tried:
+        bests, _ = variant.bests(metric)
+        row[f"best {metric}"] = float(np.mean(bests)) if len(bests) else None
+    return row

@@ -139,6 +139,7 @@ def _concentration(weights: Weights) -> Html:
         x_label="heaviest episodes",
         note="The share, in per cent, of the weight and of all steps that the heaviest hold.",
         limits=(0.0, 100.0),
+        legend=True,
         value=f"half on {number(weights.half)}",
     ).html()
 
