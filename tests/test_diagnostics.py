@@ -13,6 +13,7 @@ from worlds import noise, noise_data
 from lobsdice import diagnostics
 from lobsdice.algorithms import BC, SMODICE, DemoDICE, DemoDICEfO, LobsDICE, LobsDICEMu
 from lobsdice.algorithms.base import Labelled
+from lobsdice.algorithms.discriminator import beside
 from lobsdice.data import prepare
 from lobsdice.diagnostics import (
     discrepancy,
@@ -161,8 +162,9 @@ def test_weights_are_summed_up(key):
     even = weight_measures(jnp.full(7, 1 / 7), policy, batch, 0.9, key)
     assert even["effective_share"] == pytest.approx(1)
     assert even["largest_share"] == pytest.approx(1 / 7)
-    itself = batch._replace(expert_s=batch.s, expert_s_next=batch.s_next)
-    assert expert_distance(jnp.full(7, 1 / 7), itself) < 1e-7 < even["expert_distance"]
+    itself, other = beside(batch.s, batch.s_next), beside(batch.expert_s, batch.expert_s_next)
+    assert expert_distance(jnp.full(7, 1 / 7), batch, itself) < 1e-7
+    assert expert_distance(jnp.full(7, 1 / 7), batch, other) > 0.01
     obeyed = batch._replace(a=policy.sample(batch.s, key))
     assert policy_distance(jnp.full(7, 1 / 7), policy, obeyed, key) < 1e-7 < even["policy_distance"]
 
@@ -193,5 +195,6 @@ def test_runs_are_diagnosed_on_rows_apart_and_on_sources_by_name():
         assert np.isin(found, rows).all() and len(set(found)) == len(found)
         named = [names[number] for number in np.asarray(held.source[i])]
         assert named == [data.source_names[number] for number in data.source[found]]
+    assert len(np.unique(held.shown[0], axis=0)) == 1100  # all demonstrations
     everything, _ = hold_out(datas[:1], apart=False)
     np.testing.assert_array_equal(everything.batch.s[0], datas[0].offline.s)

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float64, Int, Key
 
 from lobsdice.algorithms.base import Algorithm, Batch, Labelled, Metrics
-from lobsdice.algorithms.discriminator import beside, pairs
+from lobsdice.algorithms.discriminator import beside
 from lobsdice.data import Data
 from lobsdice.duals import Number, Values
 from lobsdice.engine import State, held_out_rows
@@ -54,6 +54,8 @@ class HeldOut(NamedTuple):
     batch: Batch
     source: Int[Array, "datas n"]
     """Which of the sources each offline row is from."""
+    shown: Float[Array, "datas m features"]
+    """State pairs of all demonstrations: those held out are a few moments of a few episodes."""
 
 
 def hold_out(datas: Sequence[Data], *, apart: bool) -> tuple[HeldOut, tuple[str, ...]]:
@@ -66,17 +68,18 @@ def hold_out(datas: Sequence[Data], *, apart: bool) -> tuple[HeldOut, tuple[str,
 
 
 def _held_out(data: Data, n: int, apart: bool, names: tuple[str, ...]) -> HeldOut:
-    def take(part: Sequence[np.ndarray], rows: np.ndarray) -> list[Array]:
+    def take(part: Sequence[np.ndarray], *, apart: bool = False, n: int = n) -> list[Array]:
+        rows = _rows(len(part[0]), apart)
         chosen = rows[np.arange(n) * len(rows) // n]
         return [jnp.asarray(x[chosen]) for x in part]
 
-    offline = _rows(len(data.offline.s), apart)
     number = np.array([names.index(name) for name in data.source_names])
-    (init,) = take([data.init], np.arange(len(data.init)))
-    labelled = data.labelled and Labelled(*take(data.labelled, np.arange(len(data.labelled.s))))
-    expert_s, expert_s_next = take(data.expert, _rows(len(data.expert.s), apart))
-    s, a, s_next, source = take([*data.offline, number[data.source]], offline)
-    return HeldOut(Batch(init, expert_s, expert_s_next, s, a, s_next, labelled), source)
+    (init,) = take([data.init])
+    labelled = data.labelled and Labelled(*take(data.labelled))
+    expert_s, expert_s_next = take(data.expert, apart=apart)
+    s, a, s_next, source = take([*data.offline, number[data.source]], apart=apart)
+    batch = Batch(init, expert_s, expert_s_next, s, a, s_next, labelled)
+    return HeldOut(batch, source, beside(*take(data.expert, n=ROWS_HELD_OUT)))
 
 
 def _rows(size: int, apart: bool) -> np.ndarray:
@@ -99,13 +102,14 @@ def diagnose(
         algorithm, nets, average, key, i = run
         # The averaged policy is the one that is kept.
         nets = nets._replace(policy=average)
-        batch, source = jax.tree.map(lambda x: x[i], held)
+        batch, source, shown = jax.tree.map(lambda x: x[i], held)
         _, metrics = algorithm.loss(nets, batch, key, penalised=False)
         losses = {f"held_out_{k}": x for k, x in metrics.items() if k.endswith("_loss")}
         found = losses | algorithm.diagnose(nets, batch, key)
         if isinstance(algorithm, Weighing):
             w = jax.nn.softmax(algorithm.log_weights(nets, batch))
             found |= weight_measures(w, nets.policy, batch, algorithm.gamma, key)
+            found |= {"expert_distance": expert_distance(w, batch, shown)}
             found |= masses(w, source, names)
         return found
 
@@ -121,7 +125,6 @@ def weight_measures(
         "effective_share": 1 / (len(w) * jnp.sum(w**2)),
         "largest_share": jnp.max(w),
         "flow_residual": flow_residual(w, batch, gamma),
-        "expert_distance": expert_distance(w, batch),
         "policy_distance": policy_distance(w, policy, batch, key),
         "action_error": jnp.sum(w * policy.error(batch.s, batch.a)),
     }
@@ -134,11 +137,10 @@ def flow_residual(w: Values, batch: Batch, gamma: Number) -> Float[Array, ""]:
     return discrepancy(points, jnp.concatenate([start, gamma * w, -w]))
 
 
-def expert_distance(w: Values, batch: Batch) -> Float[Array, ""]:
+def expert_distance(w: Values, batch: Batch, shown: Float[Array, "m features"]) -> Float[Array, ""]:
     """How far d(s,s') is from the expert's d^E(s,s')."""
-    expert, offline = pairs(batch)
-    shown = jnp.full(len(expert), 1 / len(expert))
-    return discrepancy(jnp.concatenate([expert, offline]), jnp.concatenate([shown, -w]))
+    points = jnp.concatenate([shown, beside(batch.s, batch.s_next)])
+    return discrepancy(points, jnp.concatenate([jnp.full(len(shown), 1 / len(shown)), -w]))
 
 
 def policy_distance(
