@@ -11,7 +11,7 @@ from lobsdice.auditing import Audit
 from lobsdice.auditing.coverage import FACTOR, Coverage
 from lobsdice.files import atomic
 from lobsdice.pages.charts import Chart, Line
-from lobsdice.pages.html import Column, Html, document, facts, join, section, table, tag
+from lobsdice.pages.html import Column, Html, document, facts, join, plural, section, table, tag
 
 #: Rows of a table, curves, and points of a curve that a page shows at most.
 MOST_ROWS, MOST_CURVES, MOST_POINTS = 30, 30, 400
@@ -71,8 +71,12 @@ def curves(coverage: Coverage, most: int = MOST_CURVES) -> Html:
     return join(
         [
             tag("p", explained),
-            tag("div", (_curve(coverage, i) for i in episodes[:most].tolist()), class_="charts wide"),
-            tag("p", f"{rest} more are not drawn.", class_="quiet") if rest > 0 else None,
+            tag(
+                "div", (_curve(coverage, i) for i in episodes[:most].tolist()), class_="charts wide"
+            ),
+            tag("p", f"Not drawn: {plural(rest, 'more demonstration')}.", class_="quiet")
+            if rest > 0
+            else None,
         ]
     )
 

@@ -94,13 +94,17 @@ def table(
     *,
     label: str,
     sortable: bool = False,
+    sorted_by: str | None = None,
     most: int = 1000,
 ) -> Html:
-    """Rows under headings, in a box that scrolls; the label is for those who cannot see it."""
+    """Rows under headings, in a box that scrolls; the label is for those who cannot see it.
+
+    `sorted_by` is the key by which rows are sorted as they come, the largest first.
+    """
     if not rows:
         return tag("p", "None.", class_="quiet")
     shown = [_Shown.of(column, [row[column.key] for row in rows]) for column in columns]
-    head = tag("tr", (column.heading(sortable) for column in shown))
+    head = tag("tr", (column.heading(sortable, sorted_by) for column in shown))
     body = (tag("tr", (column.cell(row) for column in shown)) for row in rows[:most])
     kind = "sortable" if sortable else None
     whole = tag("table", tag("thead", head), tag("tbody", body), class_=kind, aria_label=label)
@@ -122,10 +126,11 @@ class _Shown(NamedTuple):
         numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
         return cls(column, "number" if numbers else None, max(numbers, default=0.0))
 
-    def heading(self, sortable: bool) -> Html:
+    def heading(self, sortable: bool, sorted_by: str | None) -> Html:
         title = self.column.title
         inner = tag("button", title, type="button") if sortable else title
-        return tag("th", inner, scope="col", class_=self.kind)
+        order = "descending" if self.column.key == sorted_by else None
+        return tag("th", inner, scope="col", class_=self.kind, aria_sort=order)
 
     def cell(self, row: Mapping[str, Any]) -> Html:
         value = row[self.column.key]

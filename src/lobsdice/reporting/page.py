@@ -1,7 +1,7 @@
 """The report of one run as one HTML page."""
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import date
 from typing import Any
 
@@ -127,39 +127,46 @@ def _tile(value: str, label: str, kind: str | None = None) -> Html:
 
 
 def _coverage(found: Audit) -> Html:
-    verdict = tag("strong", f"{found.verdict.capitalize()}.", class_=verdict_class(found))
     parts = "Longest uncovered parts"
+    closest = "Closest offline episodes, counted over all files"
     return join(
         [
-            tag("p", verdict),
+            tag("p", tag("strong", f"{found.verdict.capitalize()}.", class_=verdict_class(found))),
             reasons(found),
             coverage_curves(found.coverage, MOST_CURVES),
-            tag("h3", parts),
-            rows_of(found.uncovered, parts, MOST_ROWS),
-            tag("h3", "Offline episodes that are closest"),
-            rows_of(found.closest, "Offline episodes that are closest", MOST_ROWS),
+            _side_by_side(
+                {
+                    parts: rows_of(found.uncovered, parts, MOST_ROWS),
+                    closest: rows_of(found.closest, closest, MOST_ROWS),
+                }
+            ),
             tag("h3", "A discriminator's second opinion"),
             facts(found.report()["discriminator"], label="Discriminator"),
         ]
     )
 
 
+def _side_by_side(parts: Mapping[str, Html]) -> Html:
+    cells = (tag("div", tag("h3", title), part) for title, part in parts.items())
+    return tag("div", cells, class_="charts wide")
+
+
 def _repeat(run: Recorded) -> Html:
     command = run.about.get("command")
     line = tag("pre", shlex.join(command)) if command else _or_reason(NO_COMMAND, str)
-    data = {key: run.settings.get(key) for key in ("task", "expert", "offline", "labelled", "env")}
-    prepared = run.settings.get("preparation", {})
-    return join(
-        [
-            line,
-            tag("h3", "Settings"),
-            _settings(run),
-            tag("h3", "Data"),
-            facts({k: v for k, v in {**data, **prepared}.items() if v}, label="Data"),
-            tag("h3", "Made with"),
-            facts(run.config["made_with"], label="Versions"),
-        ]
-    )
+    made_with = facts(run.config["made_with"], label="Versions")
+    data = join([facts(_data(run), label="Data"), tag("h3", "Made with"), made_with])
+    return join([line, _side_by_side({"Settings": _settings(run), "Data": data})])
+
+
+def _data(run: Recorded) -> dict[str, Any]:
+    """Where the data came from, and what was done to it."""
+    settings = run.settings
+    task, files = ("task", "demonstrations", "mixture"), ("expert", "offline", "labelled")
+    named = {key: settings.get(key) for key in (*(task if settings.get("task") else files), "env")}
+    everything = {**named, **settings.get("preparation", {})}
+    prints = [data["fingerprint"] for data in run.config["run"]["data"]]
+    return {key: value for key, value in everything.items() if value} | {"fingerprint": prints}
 
 
 NO_COMMAND = "the run was not made by `lobsdice train`"

@@ -166,7 +166,6 @@ def _by_source(weights: Weights) -> Html:
 
 def _table(weights: Weights, kinds: bool) -> Html:
     columns = [
-        Column("rank"),
         *([Column("source")] if kinds or weights.file is None else []),
         Column("episode"),
         Column("share", "weight", bar=True, percent=True),
@@ -176,7 +175,8 @@ def _table(weights: Weights, kinds: bool) -> Html:
         *([Column("return")] if weights.offline.rewards is not None else []),
     ]
     rows = _rows(weights)
-    return table(columns, rows, label="Weight by episode", sortable=True, most=MOST_ROWS)
+    options = {"sortable": True, "sorted_by": "share", "most": MOST_ROWS}
+    return table(columns, rows, label="Weight by episode", **options)
 
 
 def _rows(weights: Weights) -> list[dict[str, Any]]:
@@ -185,7 +185,6 @@ def _rows(weights: Weights) -> list[dict[str, Any]]:
     even = lengths / lengths.sum()
     return [
         {
-            "rank": rank,
             "source": weights.sources[i],
             "episode": int(numbers[i]),
             "share": float(weights.share[i]),
@@ -194,5 +193,5 @@ def _rows(weights: Weights) -> list[dict[str, Any]]:
             "first": int(first[i]),
             "return": None if returns is None else float(returns[i]),
         }
-        for rank, i in enumerate(weights.order.tolist(), 1)
+        for i in weights.order.tolist()
     ]
