@@ -67,9 +67,10 @@ class Demo:
                   (("LobsDICE", "lobsdice"), ("behaviour cloning", "bc"))}  # fmt: skip
         figure = learning_curves({"Hopper": curves}, column="return", levels=levels)
         picture, _ = save(figure, self.out / "learning_curves")
-        reached = last_return(self.out / "lobsdice")
+        reached, cloned = (last_return(self.out / name) for name in ("lobsdice", "bc"))
         share = reached / levels["the expert"]
         print(f"\nLobsDICE reached {reached:.0f}, which is {share:.0%} of the expert's return.")
+        print(f"Behaviour cloning of the same recordings reached {cloned:.0f}.")
         print(f"learning curves: {picture}")
         print(f"policy: {self.out / 'lobsdice' / 'policies' / 'last-0.safetensors'}")
 
