@@ -164,6 +164,11 @@ def test_episodes_are_numbered_in_their_own_file():
     assert "The heaviest: b 3, a 0, a 1." in together
 
 
+def test_weights_may_all_be_zero():
+    weights = Weights(noise(30), np.zeros(3), "logs.npz", 1)
+    assert weights.half == 3 and len(cells(Html(section(weights).partition("By episode</h3>")[2])))
+
+
 def test_recorded_states_are_drawn_only_if_they_are_all_of_the_simulators():
     expert = load("hopper", expert=1, offline={"random": 1}).expert
     world = make("hopper").unwrapped  # pyright: ignore

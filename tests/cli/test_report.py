@@ -29,6 +29,10 @@ DRAWN = "DrawnForReports-v0"
 STEPS, EPISODES = 24, 4
 
 
+#: One process for all, which share a run and a browser.
+pytestmark = pytest.mark.xdist_group("report")
+
+
 class Drawn(gymnasium.Env):
     """Ten steps, each brighter than the one before."""
 

@@ -28,9 +28,9 @@ def tag(name: str, /, *content: Any, **attributes: Any) -> Html:
     return Html(f"<{head}/>" if name in VOID else f"<{head}>{join(content)}</{name}>")
 
 
-def join(parts: Iterable[Any], between: str = "") -> Html:
+def join(parts: Iterable[Any]) -> Html:
     """Parts one after the other."""
-    return Html(between.join(_html(part) for part in parts if part is not None))
+    return Html("".join(_html(part) for part in parts if part is not None))
 
 
 def _html(part: Any) -> str:
@@ -45,11 +45,9 @@ def _escape(value: Any) -> str:
     return escape(FORBIDDEN.sub("\ufffd", str(value)))
 
 
-def number(value: float | int | bool) -> str:
-    """Short enough to read, with four digits that count."""
-    if isinstance(value, bool) or value is None:
-        return words(value)
-    if isinstance(value, int) or (abs(value) >= 1000 and abs(value) < 1e7):
+def number(value: float | int) -> str:
+    """Short enough to read, with four digits that count or, of a thousand and more, none behind."""
+    if isinstance(value, int) or 1000 <= abs(value) < 1e7:
         return f"{value:,.0f}".replace("-", "−")
     return f"{value:.4g}".replace("-", "−")
 

@@ -1,7 +1,7 @@
 """The report of one run as one HTML page."""
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date
 from typing import Any
 
@@ -64,11 +64,13 @@ def _anchor(title: str) -> str:
     return title.lower().replace(" ", "-")
 
 
-def _or_reason(part: Any, show: Any) -> Html:
+def _or_reason(part: Any, show: Callable[[Any], Html]) -> Html:
     """A part of the report, or in its place why it is missing."""
-    if isinstance(part, str):
-        return tag("p", f"Not shown: {part}.", class_="notice")
-    return show(part)
+    return _missing(part) if isinstance(part, str) else show(part)
+
+
+def _missing(reason: str) -> Html:
+    return tag("p", f"Not shown: {reason}.", class_="notice")
 
 
 def _scores(run: Recorded, summary: Summary | None) -> Html | None:
@@ -153,7 +155,7 @@ def _side_by_side(parts: Mapping[str, Html]) -> Html:
 
 def _repeat(run: Recorded) -> Html:
     command = run.about.get("command")
-    line = tag("pre", shlex.join(command)) if command else _or_reason(NO_COMMAND, str)
+    line = tag("pre", shlex.join(command)) if command else _missing(NO_COMMAND)
     made_with = facts(run.config["made_with"], label="Versions")
     data = join([facts(_data(run), label="Data"), tag("h3", "Made with"), made_with])
     return join([line, _side_by_side({"Settings": _settings(run), "Data": data})])

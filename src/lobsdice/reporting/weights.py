@@ -13,11 +13,12 @@ from lobsdice.episodes import Episodes
 from lobsdice.errors import LobsDICEError
 from lobsdice.pages.charts import Chart, Line
 from lobsdice.pages.html import Column, Html, join, number, table, tag
+from lobsdice.reporting.curves import thinned
 from lobsdice.runs import RunFolder
 from lobsdice.train import Fleet
 
-#: Rows of the table, at most; and points of the curve.
-MOST_ROWS, MOST_POINTS = 1000, 300
+#: Rows of the table, at most.
+MOST_ROWS = 1000
 #: Episodes that are named in words.
 NAMED = 3
 
@@ -40,8 +41,9 @@ class Weights:
 
     @property
     def half(self) -> int:
-        """How many episodes, the heaviest, hold half of the weight."""
-        return int(np.searchsorted(np.cumsum(self.share[self.order]), 0.5) + 1)
+        """How many episodes, the heaviest, hold half of the weight; all, if there is none."""
+        enough = np.searchsorted(np.cumsum(self.share[self.order]), 0.5) + 1
+        return min(int(enough), len(self.share))
 
     @cached_property
     def sources(self) -> list[str]:
@@ -108,19 +110,17 @@ def _sentence(weights: Weights) -> str:
 
 def _numbers(weights: Weights) -> Int64[np.ndarray, " episodes"]:
     """Of each episode in its file, from 0."""
-    found = np.empty(len(weights.groups), np.int64)
+    return _before(weights, np.ones_like(weights.groups))
+
+
+def _before(
+    weights: Weights, amount: Int64[np.ndarray, " episodes"]
+) -> Int64[np.ndarray, " episodes"]:
+    """The sum over the episodes that come before each one in its file."""
+    found = np.empty_like(amount)
     for group in np.unique(weights.groups):
         mine = weights.groups == group
-        found[mine] = np.arange(mine.sum())
-    return found
-
-
-def _first_steps(weights: Weights) -> Int64[np.ndarray, " episodes"]:
-    """The number, in its file, of each episode's first step."""
-    found = np.empty(len(weights.groups), np.int64)
-    for group in np.unique(weights.groups):
-        lengths = weights.offline.lengths[weights.groups == group]
-        found[weights.groups == group] = np.cumsum(lengths) - lengths
+        found[mine] = np.cumsum(amount[mine]) - amount[mine]
     return found
 
 
@@ -128,9 +128,7 @@ def _concentration(weights: Weights) -> Html:
     total = np.concatenate([[0.0], np.cumsum(weights.share[weights.order])])
     lengths = weights.offline.lengths[weights.order]
     even = np.concatenate([[0.0], np.cumsum(lengths) / lengths.sum()])
-    some = np.unique(
-        np.linspace(0, len(total) - 1, min(len(total), MOST_POINTS)).round().astype(int)
-    )
+    some = np.array(thinned(range(len(total))))
     lines = [Line("of the weight", 100 * total[some]), Line("of the steps", 100 * even[some], 7)]
     return Chart(
         "How concentrated the weight is",
@@ -181,7 +179,7 @@ def _table(weights: Weights, kinds: bool) -> Html:
 
 def _rows(weights: Weights) -> list[dict[str, Any]]:
     lengths, returns = weights.offline.lengths, weights.offline.returns()
-    numbers, first = _numbers(weights), _first_steps(weights)
+    numbers, first = _numbers(weights), _before(weights, lengths)
     even = lengths / lengths.sum()
     return [
         {
