@@ -283,6 +283,15 @@ def test_other_data_is_not_taken_for_the_runs_own(lobsdice, world, browser, tmp_
     assert "--no-clip" in browser.text("#the-policy-at-work")
 
 
+def test_settings_of_another_version_are_no_obstacle(lobsdice, world, tmp_path):
+    run = shutil.copytree(world / "run", tmp_path / "run")
+    config = json.loads((run / "config.json").read_text())
+    config["about"]["settings"]["algorithm"]["beta"] = 1
+    (run / "config.json").write_text(json.dumps(config))
+    assert lobsdice("report", run).code == 0
+    assert "another version of lobsdice has other settings" in (run / "report.html").read_text()
+
+
 def test_a_run_without_measurements_is_reported_on(lobsdice, browser, tmp_path):
     run = make_run(tmp_path / "run", [make_policy(Discrete(2))])
     config = json.loads((run / "config.json").read_text())
