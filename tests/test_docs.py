@@ -277,3 +277,10 @@ def test_the_commands_shown_exist(page, capsys):
                 main([*path, "--help"])
                 options = {word for word in words if word.startswith("--")}
                 assert options <= set(re.findall(r"--[a-z-]+", capsys.readouterr().out)), words
+
+
+def test_the_mathematics_has_every_equation_that_the_code_cites():
+    sources = "\n".join(path.read_text() for path in FOLDER.glob("src/**/*.py"))
+    cited = set(re.findall(r"eq\. (\w+)", sources))
+    listed = re.findall(r"`(\w+)`", (FOLDER / "docs/mathematics/dual.md").read_text())
+    assert cited and cited <= set(listed)
