@@ -13,6 +13,7 @@ from lobsdice import console
 from lobsdice.cli import output
 from lobsdice.cli.data import Files, Reading, read_together
 from lobsdice.formats import DEFAULTS
+from lobsdice.pages.html import plural
 
 #: The exit code where the files can be read, but something should be mended before training.
 WARNING = 3
@@ -72,7 +73,7 @@ def _print(report: output.Report) -> None:
     _print_first("closest offline episodes", report["closest"])
     _print_first("longest uncovered parts", report["uncovered"])
     if report["leaked_pairs"]:
-        count = output.plural(report["leaked_pairs"], "demonstrated transition")
+        count = plural(report["leaked_pairs"], "demonstrated transition")
         print(f"LEAK: {count} occur in the offline data, with their actions")
     print(f"{report['verdict'].upper()}: {report['reason']}")
 

@@ -14,6 +14,7 @@ from lobsdice.data import Data, Initial, Terminal, prepare
 from lobsdice.episodes import Episodes, mixture
 from lobsdice.errors import LobsDICEError
 from lobsdice.formats import DEFAULTS, ReadOptions, describe, read, write
+from lobsdice.pages.html import plural
 
 # tyro takes a list of arguments without a default to default to an empty one; ours must not.
 Files = Annotated[
@@ -260,7 +261,7 @@ def _read(path: str, options: ReadOptions) -> Episodes:
 def _write(path: Path, episodes: Episodes) -> None:
     with console.waiting(f"Writing {path}"):
         write(path, episodes)
-    counts = f"{output.plural(len(episodes), 'episode')}, {output.plural(episodes.steps, 'step')}"
+    counts = f"{plural(len(episodes), 'episode')}, {output.plural(episodes.steps, 'step')}"
     console.say(f"wrote {path}: {counts}")
 
 
