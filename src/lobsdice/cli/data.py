@@ -261,7 +261,7 @@ def _read(path: str, options: ReadOptions) -> Episodes:
 def _write(path: Path, episodes: Episodes) -> None:
     with console.waiting(f"Writing {path}"):
         write(path, episodes)
-    counts = f"{plural(len(episodes), 'episode')}, {output.plural(episodes.steps, 'step')}"
+    counts = f"{plural(len(episodes), 'episode')}, {plural(episodes.steps, 'step')}"
     console.say(f"wrote {path}: {counts}")
 
 
