@@ -14,13 +14,14 @@ from lobsdice import diagnostics
 from lobsdice.algorithms import BC, SMODICE, DemoDICE, DemoDICEfO, LobsDICE, LobsDICEMu
 from lobsdice.algorithms.base import Labelled
 from lobsdice.algorithms.discriminator import beside
-from lobsdice.data import prepare
+from lobsdice.data import Observations, Transitions, prepare
 from lobsdice.diagnostics import (
     discrepancy,
     episode_weights,
     expert_distance,
     flow_residual,
     hold_out,
+    infer_actions,
     masses,
     policy_distance,
     row_weights,
@@ -181,6 +182,39 @@ def sourced(rows: int, names: tuple[str, ...]):
     """Noise of so many rows, of which the sources take turns."""
     data = prepare(noise(rows, seed=1), noise(rows), allow_leak=True)
     return replace(data, source=np.arange(rows) % len(names), source_names=names)
+
+
+@pytest.mark.parametrize("discrete", [False, True], ids=["box", "finite"])
+def test_inferred_actions_are_those_of_recordings_that_move_alike(discrete):
+    """The action moves the first number of the state, and nothing moves the others."""
+    rng = np.random.default_rng(0)
+    data = noise_data(discrete=discrete)
+    s = rng.normal(size=(80, 3)).astype(np.float32)
+    s_next = s.copy()
+    s_next[:, 0] += data.offline.a.reshape(80, -1)[:, 0]
+    order = rng.permutation(80)
+    data = replace(
+        data,
+        offline=Transitions(s, data.offline.a, s_next),
+        expert=Observations(s[order], s_next[order]),
+    )
+    inferred = infer_actions(data)
+    which = np.arange(1024) * 80 // 1024  # evenly spaced, over and over
+    np.testing.assert_array_equal(inferred.s, s[order][which])
+    np.testing.assert_array_equal(inferred.a, data.offline.a[order][which])
+
+
+def test_a_nearer_state_does_not_make_up_for_another_movement():
+    data = noise_data()
+    s = np.zeros((80, 3), np.float32)
+    s[1::2, 0] = 0.3
+    moves = np.zeros_like(s)
+    moves[::2, 1], moves[1::2, 1] = 0.1, -0.1  # small beside the states, but all that differs
+    shown = Observations(s[:2], s[:2] + moves[1::-1])
+    data = replace(data, offline=Transitions(s, data.offline.a, s + moves), expert=shown)
+    taken = np.asarray(infer_actions(data).a)
+    assert np.isin(taken[0], data.offline.a[1::2]).all()
+    assert np.isin(taken[-1], data.offline.a[::2]).all()
 
 
 def test_runs_are_diagnosed_on_rows_apart_and_on_sources_by_name():

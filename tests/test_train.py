@@ -118,7 +118,8 @@ def test_the_table_is_tidy(whole):
     rows = whole[1].table()
     assert [row["step"] for row in rows] == [5, 10, 15, 20]
     assert [row["return"] for row in rows] == [1, 3, 2, 2]
-    columns = ["step", "run", "seed", "return", "policy_loss", "held_out_policy_loss"]
+    columns = ["step", "run", "seed", "return", "policy_loss"]
+    columns += ["demonstration_error", "held_out_policy_loss"]
     assert all(list(row) == columns for row in rows)
 
 
@@ -272,7 +273,7 @@ def test_progress_is_said_line_by_line(capsys):
     lines = [line for line in capsys.readouterr().err.splitlines() if "Training" not in line]
     assert lines[0] == "compiling ..."
     assert len(lines) == 5
-    assert re.fullmatch(r"step 10: return 3, policy_loss \S+, held_out_policy_loss \S+", lines[2])
+    assert re.match(r"step 10: return 3, policy_loss \S+, demonstration_error \S+, ", lines[2])
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """What can be said of a run without an environment: measures on rows held out, and weights.
 
-Every loss is taken on rows that nothing was learned from. Algorithms of the DICE kind, those with a
+Every loss is taken on rows that nothing was learned from, and every policy is compared with what
+the recordings did to move as the demonstrations do. Algorithms of the DICE kind, those with a
 method `log_weights`, say how much each recorded transition counts in the distribution d that they
 have learned, which tells more: docs/select.md explains the measures.
 """
@@ -16,7 +17,8 @@ from jaxtyping import Array, Float, Float64, Int, Key
 
 from lobsdice.algorithms.base import Algorithm, Batch, Labelled, Metrics
 from lobsdice.algorithms.discriminator import beside
-from lobsdice.data import Data
+from lobsdice.auditing.neighbours import nearest
+from lobsdice.data import SCALE_OFFSET, Data
 from lobsdice.duals import Number, Values
 from lobsdice.engine import State, held_out_rows
 from lobsdice.errors import LobsDICEError
@@ -27,6 +29,8 @@ from lobsdice.ratio import Rows
 ROWS_HELD_OUT = 2**12
 #: Rows that pass through the networks at once, so that a million of them need little memory.
 ROWS_AT_ONCE = 2**15
+#: Demonstrated pairs whose actions are inferred.
+INFERRED = 2**10
 #: Random features with which distributions are compared.
 FREQUENCIES = 128
 
@@ -56,6 +60,14 @@ class HeldOut(NamedTuple):
     """Which of the sources each offline row is from."""
     shown: Float[Array, "datas m features"]
     """State pairs of all demonstrations: those held out are a few moments of a few episodes."""
+    inferred: "Inferred"
+
+
+class Inferred(NamedTuple):
+    """Demonstrated states, and the action that recordings took to move alike."""
+
+    s: Float[Array, "*datas m state"]
+    a: Float[Array, "*datas m action"] | Int[Array, "*datas m"]
 
 
 def hold_out(datas: Sequence[Data], *, apart: bool) -> tuple[HeldOut, tuple[str, ...]]:
@@ -79,7 +91,25 @@ def _held_out(data: Data, n: int, apart: bool, names: tuple[str, ...]) -> HeldOu
     expert_s, expert_s_next = take(data.expert, apart=apart)
     s, a, s_next, source = take([*data.offline, number[data.source]], apart=apart)
     batch = Batch(init, expert_s, expert_s_next, s, a, s_next, labelled)
-    return HeldOut(batch, source, beside(*take(data.expert, n=ROWS_HELD_OUT)))
+    shown = beside(*take(data.expert, n=ROWS_HELD_OUT))
+    return HeldOut(batch, source, shown, infer_actions(data))
+
+
+def infer_actions(data: Data) -> Inferred:
+    """For some of the demonstrated pairs, the action of the recorded one that is nearest to each.
+
+    Nearest in state and in movement, each in units of its own spread. This is an inverse dynamics
+    model that needs no training: all runs on the same data are held against the same actions.
+    """
+    scale = (data.offline.s_next - data.offline.s).std(axis=0) + SCALE_OFFSET
+
+    def seen(s: np.ndarray, s_next: np.ndarray) -> np.ndarray:
+        return np.concatenate([s, (s_next - s) / scale], axis=1)
+
+    rows = np.arange(INFERRED) * len(data.expert.s) // INFERRED
+    shown = (data.expert.s[rows], data.expert.s_next[rows])
+    _, found = nearest(seen(*shown), seen(data.offline.s, data.offline.s_next))
+    return Inferred(jnp.asarray(shown[0]), jnp.asarray(data.offline.a[found]))
 
 
 def _rows(size: int, apart: bool) -> np.ndarray:
@@ -102,10 +132,11 @@ def diagnose(
         algorithm, nets, average, key, i = run
         # The averaged policy is the one that is kept.
         nets = nets._replace(policy=average)
-        batch, source, shown = jax.tree.map(lambda x: x[i], held)
+        batch, source, shown, inferred = jax.tree.map(lambda x: x[i], held)
         _, metrics = algorithm.loss(nets, batch, key, penalised=False)
         losses = {f"held_out_{k}": x for k, x in metrics.items() if k.endswith("_loss")}
         found = losses | algorithm.diagnose(nets, batch, key)
+        found |= {"demonstration_error": jnp.mean(nets.policy.error(*inferred))}
         if isinstance(algorithm, Weighing):
             w = jax.nn.softmax(algorithm.log_weights(nets, batch))
             found |= weight_measures(w, nets.policy, batch, algorithm.gamma, key)
