@@ -1,7 +1,8 @@
 """Every code block in the README and the documentation runs, page by page, in a folder of its own.
 
-Only sizes differ from what is shown: `SMALL` and `SMALL_PYTHON` say how. Lines that would install
-something, or run these tests again, are checked in the way that `run` says.
+Only sizes differ from what is shown: `SMALL` and `SMALL_PYTHON` say how. The data is noise in the
+shapes of Hopper; the tutorial makes its own. Lines that would install something, or run these tests
+again, are checked in the way that `run` says.
 """
 
 import os
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
+from unittest.mock import patch
 
 import gymnasium
 import numpy as np
@@ -31,7 +33,8 @@ from lobsdice.formats import write
 from lobsdice.tasks import SOURCES, TASKS
 
 FOLDER = Path(__file__).parents[1]
-PAGES = [FOLDER / "README.md", FOLDER / "CONTRIBUTING.md", *sorted(FOLDER.glob("docs/**/[!R]*.md"))]
+DOCS = sorted(page for page in FOLDER.glob("docs/**/*.md") if page.name != "README.md")
+PAGES = [FOLDER / "README.md", FOLDER / "CONTRIBUTING.md", *DOCS]
 TUTORIAL = FOLDER / "docs" / "tutorial.md"
 RUN = ("sh", "python")
 NOT_CODE = ("text", "json", "csv", "bibtex")
@@ -57,7 +60,7 @@ def name(page: Path) -> str:
     return page.relative_to(FOLDER).as_posix()
 
 
-# ---- What the pages find when they start ----
+# ---- How small ----
 
 #: Commands are run with these options at their end, where the last word counts.
 EXPERIMENT = (
@@ -95,9 +98,12 @@ SMALL_PYTHON = {
 CODES = {"audit": (0, 3)}
 
 
+# ---- What the pages find when they start ----
+
+
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory) -> Path:
-    """The files that pages speak of, and a run that was trained on them."""
+    """The files that pages speak of."""
     folder = tmp_path_factory.mktemp("desk")
     (folder / "datasets").mkdir()
     for seed, source in enumerate(SOURCES):
@@ -163,6 +169,7 @@ def command(words: list[str]) -> tuple[str, ...]:
 
 
 def shrink(words: list[str], small: dict[str, str]) -> list[str]:
+    """The same command, done soon; experiments take recordings that are here."""
     path = command(words)
     more = shlex.split(small.get(" ".join(path)) or small.get(path[0], ""))
     if path[0] == "experiment" and "--sizes" in more and "--data" not in words:
@@ -177,8 +184,9 @@ def run(words: list[str], comment: str, small: dict[str, str]) -> None:
             found = re.search(r"exits with (\d)", comment)
             codes = (int(found[1]),) if found else CODES.get(rest[0], (0,))
             assert main(shrink(rest, small)) in codes, words
-        case ["python", script, *rest]:
-            run_script(script, rest)
+        case ["python", script, *_]:
+            with patch.object(sys, "argv", words[1:]):
+                runpy.run_path(script, run_name="__main__")
         case ["make", *targets]:
             subprocess.run(["make", "--dry-run", *targets], cwd=FOLDER, check=True)
         case ["pip", "install", *rest]:
@@ -197,16 +205,7 @@ def run(words: list[str], comment: str, small: dict[str, str]) -> None:
             raise AssertionError(f"nobody knows how to try {words}")
 
 
-def run_script(script: str, rest: list[str]) -> None:
-    before = sys.argv
-    sys.argv = [script, *rest]
-    try:
-        runpy.run_path(script, run_name="__main__")
-    finally:
-        sys.argv = before
-
-
-def run_page(page: Path, small: dict[str, str]) -> dict:
+def run_page(page: Path, small: dict[str, str]) -> None:
     """Run the blocks of a page in order; those of Python share their names."""
     for public in ("train", "evaluate"):
         # As in a fresh interpreter, which has not imported the modules of these names.
@@ -221,14 +220,14 @@ def run_page(page: Path, small: dict[str, str]) -> dict:
             for pattern, replacement in SMALL_PYTHON.items():
                 code = re.sub(pattern, replacement, code)
             exec(compile(code, name(page), "exec"), names)
-    return names
 
 
 def open_desk(desk: Path, folder: Path, page: Path, monkeypatch) -> None:
     shutil.copytree(desk, folder, symlinks=True, dirs_exist_ok=True)
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(folder)  # for `import policy`
-    if "runs/mine" in page.read_text() and "--out runs/mine" not in page.read_text():
+    text = page.read_text()
+    if "runs/mine" in text and "--out runs/mine" not in text:
         words = "lobsdice train lobsdice --expert demos.npz --offline logs.npz --out runs/mine"
         run(shlex.split(words), "", SMALL)
 
