@@ -9,21 +9,21 @@ from made_runs import make_policy
 from lobsdice.cli import main
 from lobsdice.errors import LobsDICEError
 from lobsdice.runs import RunFolder
-from lobsdice.selecting import PARTS, select
+from lobsdice.selecting import BESIDE, CRITERION, select
 from lobsdice.spaces import Box
 
 POLICY = make_policy(Box((-1.0,), (1.0,)))
 
 
 def make_run(path, measures, *, data="d", hold_out=True, policies=True):
-    """A folder whose runs log, step by step, the given values of the first part."""
+    """A folder whose runs log, step by step, the given values of the criterion."""
     folder = RunFolder(path)
     member = {"data": 0, "options": {"hold_out": hold_out}}
     config = {"runs": [member] * len(measures), "data": [{"fingerprint": data}]}
     folder.begin(config, {}, resume=False)
     rows = [
         {"step": 10 * (i + 1), "run": run, "seed": 5 + run, "return": value, "score": value}
-        | {PARTS[0]: value, PARTS[1]: 0.2, PARTS[2]: 0.05}
+        | {CRITERION: value, BESIDE[0]: 0.2}
         for run, values in enumerate(measures)
         for i, value in enumerate(values)
     ]
@@ -38,12 +38,12 @@ def places(found):
     return [(c.folder.name, c.run, c.step) for c in found]
 
 
-def test_runs_are_ranked_at_their_last_step_by_the_sum_of_the_parts(tmp_path):
+def test_runs_are_ranked_at_their_last_step_by_the_criterion(tmp_path):
     one = make_run(tmp_path / "one", [(0.1, 0.3), (0.9, 0.2)])
     two = make_run(tmp_path / "two", [(0.5, 0.25)])
     found = select([one, two])
     assert places(found) == [("one", 1, 20), ("two", 0, 20), ("one", 0, 20)]
-    assert found[0].criterion == pytest.approx(0.45) and found[0].seed == 6
+    assert found[0].criterion == 0.2 and found[0].beside == {BESIDE[0]: 0.2} and found[0].seed == 6
     assert found[0].policy == one / "policies" / "last-1.safetensors"
 
 
@@ -56,7 +56,7 @@ def test_all_steps_compete_if_asked_and_only_the_last_has_a_policy(tmp_path):
 def test_a_run_that_stopped_early_stands_at_its_last_step_and_one_without_measure_last(tmp_path):
     found = select([make_run(tmp_path / "one", [(0.5, math.nan), (0.4,)], policies=False)])
     assert places(found) == [("one", 1, 10), ("one", 0, 20)]
-    assert found[1].criterion == math.inf and found[1].report()["criterion"] is None
+    assert found[1].criterion == math.inf and found[1].report()[CRITERION] is None
     assert found[0].policy is None
 
 
@@ -82,7 +82,7 @@ def test_what_cannot_be_ranked_is_a_sentence(tmp_path):
         select([make_run(tmp_path / "four", [()])])
     bare = make_run(tmp_path / "five", [(0.1,)])
     RunFolder(bare).write_rows([{"step": 3, "run": 0, "seed": 0, "policy_loss": 1.0}])
-    with pytest.raises(LobsDICEError, match=f"has no {PARTS[0]} .*at step 3; only LobsDICE and"):
+    with pytest.raises(LobsDICEError, match=f"has no {CRITERION} at step 3: it was written by an"):
         select([bare])
 
 
@@ -97,6 +97,7 @@ def test_the_command_names_the_policy_to_take(tmp_path, capsys):
     assert main(["select", str(one), "--json", "--top", "2"]) == 0
     reports = json.loads(capsys.readouterr().out)
     assert [report["run"] for report in reports] == [1, 0]
-    assert set(reports[0]) == {"folder", "run", "seed", "step", "criterion", *PARTS, "policy"}
+    columns = ["folder", "run", "seed", "step", CRITERION, BESIDE[0], "policy"]
+    assert list(reports[0]) == columns
     assert main(["select", str(one), "--top", "0"]) == 2
     assert "--top is 0; it must be at least 1" in capsys.readouterr().err

@@ -1,9 +1,9 @@
 """Choosing among runs, and among the checkpoints of a run, by offline measures alone.
 
-A policy is good if its state pairs are the expert's. What keeps the two apart has three parts, and
-the criterion is their sum, all in the same units: how far the learned distribution d is from the
-expert's, how far d is from what any policy could bring about, and how far the policy is from the
-one that d prescribes. If all are zero, the policy's state pairs are the expert's.
+The criterion is the error of the policy on the demonstrations: how far its actions there are from
+those that recordings took to move in the same way (`diagnostics.infer_actions`). It looks at the
+policy itself, where the expert goes, and not at what the training of a run says of itself; so runs
+compare whatever their hyperparameters and algorithms. docs/select.md says how far to trust it.
 """
 
 import math
@@ -16,10 +16,12 @@ from lobsdice.errors import LobsDICEError
 from lobsdice.loggers import Row
 from lobsdice.runs import METRICS, RunFolder
 
-#: The columns of metrics.csv whose sum is the criterion: the smaller, the better.
-PARTS = ("expert_distance", "flow_residual", "policy_distance")
+#: The column of metrics.csv that decides: the smaller, the better.
+CRITERION = "demonstration_error"
+#: What is shown beside it, of the algorithms that log it.
+BESIDE = ("action_error", "expert_distance", "flow_residual", "effective_share")
 #: All that is looked at: returns and scores are not.
-COLUMNS = ("step", "run", "seed", *PARTS)
+COLUMNS = ("step", "run", "seed", CRITERION, *BESIDE)
 
 
 @dataclass(frozen=True)
@@ -30,17 +32,14 @@ class Candidate:
     run: int
     seed: int
     step: int
-    parts: dict[str, float]
+    criterion: float
+    """The smaller, the better; infinite where it cannot be told."""
+    beside: dict[str, float]
+    """Other measures, which do not decide."""
     last: bool
     """Whether it is the run's last checkpoint so far."""
     policy: Path | None
     """The file of the policy, if that of this step is kept."""
-
-    @property
-    def criterion(self) -> float:
-        """The smaller, the better; infinite where it cannot be told."""
-        total = sum(self.parts.values())
-        return total if math.isfinite(total) else math.inf
 
     def report(self) -> dict[str, Any]:
         """As plain data."""
@@ -49,7 +48,7 @@ class Candidate:
             "run": self.run,
             "seed": self.seed,
             "step": self.step,
-            **{k: _finite(x) for k, x in {"criterion": self.criterion, **self.parts}.items()},
+            **{k: _finite(x) for k, x in {CRITERION: self.criterion, **self.beside}.items()},
             "policy": self.policy and str(self.policy),
         }
 
@@ -101,19 +100,20 @@ def _candidates(path: Path) -> list[Candidate]:
 
 
 def _candidate(folder: RunFolder, row: Row, *, last: bool) -> Candidate:
-    missing = [name for name in PARTS if name not in row]
-    if missing:
+    if CRITERION not in row:
         raise LobsDICEError(
-            f"{folder.path / METRICS} has no {' and no '.join(missing)} at step {row['step']}; "
-            "only LobsDICE and its kin log them"
+            f"{folder.path / METRICS} has no {CRITERION} at step {row['step']}: it was written by "
+            "an earlier version"
         )
     policy = folder.policy_path("last", row["run"])
+    value = float(row[CRITERION])
     return Candidate(
         folder=folder.path,
         run=row["run"],
         seed=row["seed"],
         step=row["step"],
-        parts={name: float(row[name]) for name in PARTS},
+        criterion=value if math.isfinite(value) else math.inf,
+        beside={name: float(row[name]) for name in BESIDE if name in row},
         last=last,
         policy=policy if last and policy.exists() else None,
     )

@@ -15,7 +15,10 @@ Folders = Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FOLDER...")]
 
 @dataclass(frozen=True)
 class Select:
-    """Rank trained runs by what is known without an environment; returns are not looked at.
+    """Rank trained runs without an environment: returns are not looked at.
+
+    What decides is how far a policy's actions at demonstrated states are from those that the
+    recordings took to move in the same way.
 
     Example:
         lobsdice select runs/*
@@ -23,7 +26,7 @@ class Select:
     """
 
     folders: Positional[Folders]
-    """Folders of runs of LobsDICE or its kin, trained on the same data."""
+    """Folders of runs that were trained on the same data."""
     checkpoints: bool = False
     """Rank all steps that were logged, not only the last of each run."""
     top: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: all)")] = None
@@ -32,7 +35,7 @@ class Select:
     """Print JSON instead of a table."""
 
     def run(self) -> None:
-        from lobsdice.selecting import PARTS, select
+        from lobsdice.selecting import BESIDE, CRITERION, select
 
         if self.top is not None and self.top < 1:
             raise LobsDICEError(f"--top is {self.top}; it must be at least 1")
@@ -40,8 +43,11 @@ class Select:
         reports = [candidate.report() for candidate in found[: self.top]]
         if self.json:
             return output.print_json(reports)
-        columns = ("folder", "run", "seed", "step", "criterion", *PARTS)
-        output.print_rows([{k: _cell(report[k]) for k in columns} for report in reports], columns)
+        shown = [name for name in BESIDE if any(name in report for report in reports)]
+        columns = ("folder", "run", "seed", "step", CRITERION, *shown)
+        output.print_rows(
+            [{k: _cell(report.get(k)) for k in columns} for report in reports], columns
+        )
         kept = next((candidate for candidate in found if candidate.policy), None)
         if kept is not found[0]:
             print(
