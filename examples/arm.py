@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import onnxruntime
 import tyro
+from matplotlib.figure import Figure
 
 #: Two uniform rods of this length (m) and mass (kg); the arm moves horizontally, without gravity.
 LENGTH, MASS = 0.5, 1.0
@@ -148,16 +149,38 @@ class Drive:
     """Let policies move the arm from a hundred places, and say where the hand ends."""
 
     policies: tyro.conf.Positional[tuple[Path, ...]]
+    picture: Path | None = None
+    """Draw the ways of the hand to this file."""
 
     def run(self) -> None:
         random = np.random.default_rng(1)
         begin = starts(random, 100)
         who = {"the person": reach(SHOWN, random, tremor=0.05)}
         who |= {path.name: load(path) for path in self.policies}
-        for name, control in who.items():
-            ends = distances(move(control, begin).states[-1], SHOWN)
+        trips = {name: move(control, begin) for name, control in who.items()}
+        for name, trip in trips.items():
+            ends = distances(trip.states[-1], SHOWN)
             typical, most = np.median(ends), np.quantile(ends, 0.9)
             print(f"{name:13}{typical:6.1f} cm from station {SHOWN}; 9 of 10 within {most:.1f} cm")
+        if self.picture is not None:
+            draw(trips).savefig(self.picture, dpi=150)
+
+
+def draw(trips: dict[str, Trips]) -> Figure:
+    """The ways of the hand on the first of the trips, a panel for each controller."""
+    figure = Figure(figsize=(3 * len(trips), 4), layout="constrained")
+    panels = np.atleast_1d(figure.subplots(1, len(trips), sharex=True, sharey=True))
+    for panel, (name, trip) in zip(panels, trips.items(), strict=True):
+        x, y = np.moveaxis(hands(trip.states[:, :30]), -1, 0)
+        panel.plot(x, y, color="tab:blue", linewidth=0.6)
+        panel.plot(x[0], y[0], ".", color="gray", markersize=3)
+        for station, angles in STATIONS.items():
+            panel.annotate(
+                station, hands(np.array(angles)), ha="center", va="center", weight="bold"
+            )
+        panel.set(title=name, aspect="equal", xlabel="x (m)")
+    panels[0].set_ylabel("y (m)")
+    return figure
 
 
 def load(path: Path) -> Controller:
