@@ -283,3 +283,9 @@ def test_the_mathematics_has_every_equation_that_the_code_cites():
     cited = set(re.findall(r"eq\. (\w+)", sources))
     listed = re.findall(r"`(\w+)`", (FOLDER / "docs/mathematics/dual.md").read_text())
     assert cited and cited <= set(listed)
+
+
+def test_the_reference_has_every_public_name():
+    pages = "\n".join(page.read_text() for page in FOLDER.glob("docs/api/*.md"))
+    named = re.findall(r"^::: lobsdice\.[\w.]*?(\w+)$", pages, re.MULTILINE)
+    assert set(lobsdice.__all__) <= {*named, "tabular"}
