@@ -47,10 +47,21 @@ def test_runs_are_ranked_at_their_last_step_by_the_criterion(tmp_path):
     assert found[0].policy == one / "policies" / "last-1.safetensors"
 
 
-def test_all_steps_compete_if_asked_and_only_the_last_has_a_policy(tmp_path):
-    found = select([make_run(tmp_path / "one", [(0.1, 0.3), (0.9, 0.2)])], checkpoints=True)
-    assert places(found) == [("one", 0, 10), ("one", 1, 20), ("one", 0, 20), ("one", 1, 10)]
-    assert [c.policy is None for c in found] == [True, False, False, True]
+def test_all_steps_compete_if_asked_and_two_of_each_run_may_have_a_policy(tmp_path):
+    one = make_run(tmp_path / "one", [(0.1, 0.4, 0.3), (0.9, 0.2, 0.2)])
+    found = select([one], checkpoints=True)
+    assert places(found)[:4] == [("one", 0, 10), ("one", 1, 20), ("one", 1, 30), ("one", 0, 30)]
+    assert [c.policy and c.policy.name[:-12] for c in found] == [
+        None,
+        None,
+        "last-1",
+        "last-0",
+        None,
+        None,
+    ]
+    POLICY.save(RunFolder(one).policy_path("selected", 0))
+    (best, *_) = select([one], checkpoints=True)
+    assert best.policy == one / "policies" / "selected-0.safetensors"
 
 
 def test_a_run_that_stopped_early_stands_at_its_last_step_and_one_without_measure_last(tmp_path):
@@ -93,7 +104,7 @@ def test_the_command_names_the_policy_to_take(tmp_path, capsys):
     assert out.splitlines()[-1] == f"take {one}/policies/last-1.safetensors, of step 20"
     assert main(["select", str(one), "--checkpoints", "--top", "1"]) == 0
     out = capsys.readouterr().out
-    assert "would make it again with --steps 10" in out and "last-1.safetensors" in out
+    assert f"of {one} at step 10 no policy is kept" in out and "last-1.safetensors" in out
     assert main(["select", str(one), "--json", "--top", "2"]) == 0
     reports = json.loads(capsys.readouterr().out)
     assert [report["run"] for report in reports] == [1, 0]

@@ -17,6 +17,7 @@ from lobsdice.algorithms.bc import Nets
 from lobsdice.engine import Member, Options, run_chunk
 from lobsdice.errors import LobsDICEError
 from lobsdice.policy import load_policy
+from lobsdice.selecting import select
 from lobsdice.train import Fleet, default_every, split, train
 
 #: `lobsdice.train` as an attribute is the function.
@@ -114,6 +115,24 @@ def test_the_last_and_the_best_policy_are_kept(whole, tmp_path):
     assert not np.array_equal(run.best[0].weights[0], run.policy.weights[0])
 
 
+def test_the_policy_with_the_least_error_on_the_demonstrations_is_kept(whole, tmp_path):
+    """As `select` would take it, whatever the returns; also where a run was interrupted."""
+    out = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        train(ERRATIC, DATA, out=out, loggers=[interrupt_at(15)], **COMMON)
+    run = train(ERRATIC, DATA, out=out, resume=True, **COMMON)
+    errors = [row["demonstration_error"] for row in run.table()]
+    least = errors.index(min(errors))
+    assert least < 3  # not the last
+    best, *_ = select([out], checkpoints=True)
+    assert best.step == 5 * (least + 1)
+    path = out / "policies" / "selected-0.safetensors"
+    assert best.policy == path
+    short = train(ERRATIC, DATA, **common(steps=best.step))
+    assert all(map(np.array_equal, load_policy(path).weights, short.policy.weights))
+    assert all(map(np.array_equal, run.selected[0].weights, short.policy.weights))
+
+
 def test_the_table_is_tidy(whole):
     rows = whole[1].table()
     assert [row["step"] for row in rows] == [5, 10, 15, 20]
@@ -176,6 +195,8 @@ class Growing(Defaults):
 
 
 SOUND, OTHER = Growing(), Growing(policy_rate=1e-3)
+#: Its policy is worse after each step than before.
+ERRATIC = Growing(growth=1.5)
 #: Its outputs overflow in the second chunk of five steps.
 ABSURD = Growing(growth=300.0)
 
@@ -231,7 +252,8 @@ def test_a_run_that_fails_at_once_is_not_recorded_and_leaves_no_policy(tmp_path,
     run = fleet_of(SOUND, hopeless, OTHER, out=tmp_path / "run", evaluate=evaluate)
     assert seen == [3] * 4 and {row["run"] for row in run.table()} == {0, 2}
     names = {path.name for path in (tmp_path / "run" / "policies").iterdir()}
-    assert names == {f"{which}-{i}.safetensors" for which in ("last", "best") for i in (0, 2)}
+    kinds = ("last", "best", "selected")
+    assert names == {f"{which}-{i}.safetensors" for which in kinds for i in (0, 2)}
     assert all(np.isfinite(w).all() for w in run.policies[1].weights)  # the untrained one
 
 

@@ -3,7 +3,7 @@
     config.json              everything that determines the run, and what it was made with
     metrics.csv              tidy rows: step, run, seed, returns, losses
     checkpoint.safetensors   the state of all runs of the fleet, the step, and whose state it is
-    policies/                last-<run>.safetensors, best-<run>.safetensors
+    policies/                last-<run>.safetensors, best-<run>, selected-<run>
 
 Each file is replaced atomically, the checkpoint last, so that whatever moment a run is killed at,
 it goes on from its last checkpoint and ends with the same bits.

@@ -60,6 +60,9 @@ def _finite(value: float) -> float | None:
 def select(folders: Iterable[str | Path], *, checkpoints: bool = False) -> list[Candidate]:
     """The runs of some folders at their last checkpoints, or at all of them, the best first.
 
+    Of each run two policies are kept that this may lead to: the last, and the `selected` one of
+    the checkpoint at which the criterion was least.
+
     By offline measures alone: no return or score is looked at. The runs must have learned from
     the same rows, as measures on other rows do not compare.
     """
@@ -92,28 +95,44 @@ def _refuse_other_rows(paths: Sequence[Path]) -> None:
 def _candidates(path: Path) -> list[Candidate]:
     """Every run of a folder at every step that was logged."""
     folder = RunFolder(path)
-    rows = [{k: row[k] for k in COLUMNS if k in row} for row in folder.rows()]
-    if not rows:
+    runs: dict[int, list[Row]] = {}
+    for row in folder.rows():
+        runs.setdefault(row["run"], []).append({k: row[k] for k in COLUMNS if k in row})
+    if not runs:
         raise LobsDICEError(f"{path} has not been evaluated yet")
-    steps = {row["run"]: row["step"] for row in rows}
-    return [_candidate(folder, row, last=row["step"] == steps[row["run"]]) for row in rows]
+    return [candidate for rows in runs.values() for candidate in _of_run(folder, rows)]
 
 
-def _candidate(folder: RunFolder, row: Row, *, last: bool) -> Candidate:
+def _of_run(folder: RunFolder, rows: Sequence[Row]) -> list[Candidate]:
+    errors = [_error(folder, row) for row in rows]
+    # As in training: of equally good checkpoints the later one is kept.
+    least = max(i for i, error in enumerate(errors) if error == min(errors))
+    last = len(rows) - 1
+    return [
+        Candidate(
+            folder=folder.path,
+            run=row["run"],
+            seed=row["seed"],
+            step=row["step"],
+            criterion=errors[i],
+            beside={name: float(row[name]) for name in BESIDE if name in row},
+            last=i == last,
+            policy=_kept(folder, row["run"], {least: "selected", last: "last"}.get(i)),
+        )
+        for i, row in enumerate(rows)
+    ]
+
+
+def _error(folder: RunFolder, row: Row) -> float:
     if CRITERION not in row:
         raise LobsDICEError(
             f"{folder.path / METRICS} has no {CRITERION} at step {row['step']}: it was written by "
             "an earlier version"
         )
-    policy = folder.policy_path("last", row["run"])
     value = float(row[CRITERION])
-    return Candidate(
-        folder=folder.path,
-        run=row["run"],
-        seed=row["seed"],
-        step=row["step"],
-        criterion=value if math.isfinite(value) else math.inf,
-        beside={name: float(row[name]) for name in BESIDE if name in row},
-        last=last,
-        policy=policy if last and policy.exists() else None,
-    )
+    return value if math.isfinite(value) else math.inf
+
+
+def _kept(folder: RunFolder, run: int, which: str | None) -> Path | None:
+    path = folder.policy_path(which, run) if which else None
+    return path if path and path.exists() else None

@@ -27,6 +27,7 @@ from lobsdice.errors import LobsDICEError
 from lobsdice.loggers import LiveTable, Logger, Pace, Row
 from lobsdice.policy import Policy, load_policy, to_json
 from lobsdice.runs import Checkpoint, RunFolder, describe, fingerprint
+from lobsdice.selecting import CRITERION
 from lobsdice.spaces import ActionSpace
 
 #: From the policies of all runs to what to note about each of them: `return`, and whatever else.
@@ -192,6 +193,8 @@ class Run:
     """The last policy of each run; of one that stopped early, the last before that."""
     best: list[Policy]
     """Of each run, the policy with the best mean return among all evaluations (or the last)."""
+    selected: list[Policy]
+    """Of each run, the policy with the least error on the demonstrations; see `select`."""
     failures: dict[int, str]
     """For each run that stopped early, why."""
 
@@ -287,7 +290,7 @@ class Recorder:
     rows: list[Row] = field(default_factory=list)
     failures: dict[int, str] = field(default_factory=dict)
     policies: dict[tuple[str, int], Policy] = field(default_factory=dict)
-    """The `last` and the `best` policy of each run, as far as this process has seen them."""
+    """The `last`, `best` and `selected` ones of each run, as far as this process has seen them."""
     pending: Pending | None = None
 
     def begin(self) -> tuple[int, State]:
@@ -330,6 +333,8 @@ class Recorder:
             result = results[i]
             if result and result["return"] >= self._best_return(i):
                 self._keep("best", i, policy)
+            if measures[CRITERION][i] <= self._least_error(i):
+                self._keep("selected", i, policy)
             self._keep("last", i, policy)
             rows.append({"step": now.step, "run": i, "seed": self.fleet.members[i].seed, **result})
             for found in (now.metrics, measures):
@@ -347,12 +352,19 @@ class Recorder:
         last = {i: policy for i in runs if (policy := self._kept("last", i))}
         if len(last) < len(runs):  # some failed before their first evaluation
             last = dict(enumerate(self.fleet.policies(self.fleet.begin()))) | last
-        best = [self._kept("best", i) or last[i] for i in runs]
-        return Run(self.fleet, self.rows, [last[i] for i in runs], best, self.failures)
+        best, selected = (
+            [self._kept(which, i) or last[i] for i in runs] for which in ("best", "selected")
+        )
+        policies = [last[i] for i in runs]
+        return Run(self.fleet, self.rows, policies, best, selected, self.failures)
 
     def _best_return(self, run: int) -> float:
         returns = [row["return"] for row in self.rows if row["run"] == run and "return" in row]
         return float(max(returns, default=-np.inf))
+
+    def _least_error(self, run: int) -> float:
+        errors = [row[CRITERION] for row in self.rows if row["run"] == run]
+        return float(np.nanmin([np.inf, *errors]))
 
     def _keep(self, which: str, run: int, policy: Policy) -> None:
         self.policies[which, run] = policy

@@ -42,7 +42,7 @@ class Export:
     """Give the ONNX graph a second input, `noise`, that draws actions as the policy says. (The
     Python file takes a random generator in any case.)"""
     which: Which = "last"
-    """The policy after the last step, or that with the best evaluation on the way."""
+    """The policy after the last step, with the best return, or with the least offline error."""
     number: RunNumber = None
     """Which of a folder's runs."""
     observations: str | None = None

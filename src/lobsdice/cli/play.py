@@ -32,7 +32,7 @@ class Play:
     stochastic: bool = False
     """Draw actions at random as the policy says, instead of taking the likeliest."""
     which: Which = "last"
-    """The policy after the last step, or that with the best evaluation on the way."""
+    """The policy after the last step, with the best return, or with the least offline error."""
     number: RunNumber = None
     """Which of a folder's runs."""
     force: bool = False

@@ -9,7 +9,7 @@ from lobsdice import console
 from lobsdice.errors import LobsDICEError
 from lobsdice.policy import Policy, load_policy
 
-Which = Literal["last", "best"]
+Which = Literal["last", "best", "selected"]
 RunNumber = Annotated[
     int | None, tyro.conf.arg(name="run", help_behavior_hint="(default: the first)")
 ]

@@ -50,10 +50,7 @@ class Select:
         )
         kept = next((candidate for candidate in found if candidate.policy), None)
         if kept is not found[0]:
-            print(
-                f"no policy is kept of the first: `lobsdice train` would make it again with "
-                f"--steps {found[0].step}"
-            )
+            print(f"of {found[0].folder} at step {found[0].step} no policy is kept")
         if kept is not None:
             print(f"take {kept.policy}, of step {kept.step}")
 

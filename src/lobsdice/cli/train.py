@@ -235,7 +235,7 @@ class Evaluate:
     seed: int = 0
     """Episodes depend on nothing but this and the policy."""
     which: Which = "last"
-    """The policies after the last step, or those with the best evaluation on the way."""
+    """Policies after the last step, with the best return, or with the least offline error."""
     stochastic: bool = False
     """Draw actions at random as the policy says, instead of taking the likeliest."""
     json: bool = False
