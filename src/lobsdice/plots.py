@@ -287,12 +287,16 @@ def learning_grid(
     with matplotlib.rc_context(STYLE):
         wide = max(2.7 * across + 0.5, 5.0)  # so that the legend finds its place
         figure = Figure(figsize=(wide, 2.2 * len(panels) + 0.9), layout="constrained")
-        axes = figure.subplots(len(panels), across, squeeze=False, sharex=True)
+        # One scale for all scores, from nothing learned: a panel of its own scale magnifies noise.
+        alike = column == "score"
+        axes = figure.subplots(len(panels), across, squeeze=False, sharex=True, sharey=alike)
         for line, tasks in zip(axes, panels.values(), strict=True):
             for here, task in zip(line, tasks, strict=False):
                 _draw_task(here, task, rows, curve, column, values, label)
             for empty in line[len(tasks) :]:
                 empty.set_axis_off()
+        if alike:
+            axes[0, 0].set_ylim(bottom=min(0.0, axes[0, 0].get_ylim()[0]))
         handles, labels = axes[0, 0].get_legend_handles_labels()
         columns = int(wide / 1.2)
         figure.legend(handles, labels, loc="outside upper center", ncols=columns, frameon=False)
