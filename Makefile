@@ -30,7 +30,7 @@ test: $(INSTALLED)
 
 # The variable silences an advertisement of the theme's makers, nothing else.
 docs: $(INSTALLED)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check

@@ -17,7 +17,7 @@ PAGES = ("index.html", "mathematics/dual.html", "mathematics/networks.html",
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", folder]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", folder]
     quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     subprocess.run(command, cwd=FOLDER, env=quiet, check=True)
     return folder
