@@ -7,7 +7,7 @@ import pytest
 
 import lobsdice as ld
 from lobsdice.auditing import Discrimination, audit, judge
-from lobsdice.auditing.coverage import SPARSE, Coverage, groups, parts, spacings
+from lobsdice.auditing.coverage import SPARSE, Coverage, cover, groups, parts, spacings
 from lobsdice.auditing.discriminator import calibration_error, discriminate, exact_auc, fit
 from lobsdice.auditing.facts import facts
 from lobsdice.auditing.neighbours import nearest
@@ -153,7 +153,24 @@ def test_spacings_are_leave_one_episode_out_distances(offline):
     asked = np.arange(0, 1500, 7)
     spacing, sparse = spacings(pairs, group, asked)
     assert sparse == pytest.approx(np.quantile(alone, SPARSE, method="higher"))
-    np.testing.assert_allclose(spacing, np.minimum(alone[asked], sparse))
+    np.testing.assert_allclose(spacing, alone[asked])
+
+
+def test_sparse_is_what_either_side_calls_so_within_a_quarter():
+    """Demonstrations that lie close together, are nearly copies, or lie far apart."""
+
+    def episodes(positions):
+        pair = np.stack([positions, positions], axis=1)[..., None].repeat(2, axis=2)
+        return Episodes.from_arrays(pair.reshape(-1, 2), lengths=[1] * len(positions))
+
+    def sparse(expert, offline):
+        pairs = [np.repeat(x, 4)[:, None].reshape(-1, 4) for x in (expert, offline)]
+        return cover(pairs[0], episodes(expert), pairs[1], episodes(offline)).sparse
+
+    far = 8.0 * np.arange(20, dtype=np.float32)
+    assert sparse(3 * far[:6] / 8, far) == pytest.approx(6)
+    assert sparse(far[:6] / 800, far) == pytest.approx(4)
+    assert sparse(10 * far[:6], far) == pytest.approx(16)
 
 
 def test_few_episodes_are_cut_into_pieces(offline):
@@ -213,12 +230,13 @@ def test_calibration_is_the_gap_between_claims_and_frequencies():
     assert calibration_error(np.full(10, 0.95), np.full(10, 0.05)) == pytest.approx(0.05)
 
 
-def test_the_discriminator_can_object_to_covered_only():
-    apart, mixed = Discrimination(0.999, 0.0, 0.0, 0.0), Discrimination(0.8, 1.0, 0.5, 0.0)
+def test_the_discriminator_can_make_a_verdict_worse_by_one():
+    apart, mixed = Discrimination(0.995, 0.0, 0.0, 0.0), Discrimination(0.8, 1.0, 0.5, 0.0)
+    disjoint = Discrimination(0.9999, 0.0, 0.0, 0.0)
     assert judge(0.05, mixed)[0] == "covered"
-    assert judge(0.05, apart)[0] == "partly covered"
+    assert judge(0.05, apart)[0] == judge(0.05, disjoint)[0] == "partly covered"
     assert judge(0.5, apart)[0] == judge(0.5, mixed)[0] == "partly covered"
-    assert judge(0.95, mixed)[0] == "not covered"
+    assert judge(0.5, disjoint)[0] == judge(0.95, mixed)[0] == "not covered"
 
 
 def test_facts_remark_on_odd_features(offline):

@@ -23,8 +23,10 @@ Verdict = Literal["covered", "partly covered", "not covered"]
 
 #: Shares of uncovered transitions up to which data is covered, and from which it is not.
 COVERED, NOT_COVERED = 0.10, 0.90
-#: The discriminator objects to "covered" above this AUC, if there are fewer look-alikes than these.
+#: The discriminator objects to "covered" above this AUC, if there are fewer look-alikes than these;
+#: and it finds nothing in common above the second AUC, with fewer look-alikes than the second.
 SEPARABLE, FEW_LOOKALIKES = 0.99, 0.01
+DISJOINT, NO_LOOKALIKES = 0.999, 0.001
 
 
 @dataclass(frozen=True)
@@ -96,8 +98,8 @@ def audit(expert: Episodes, offline: Episodes) -> Audit:
         ours, theirs = (np.concatenate(pair, axis=1) for pair in (data.expert, recorded))
         described = facts(expert), facts(offline)
     looked_at = -(-len(ours) // stride(len(ours)))
-    # Spacings are asked for a sample and for the neighbours found, at most.
-    with console.progress("Comparing transitions", 2 * looked_at + SAMPLE) as advance:
+    # Spacings are asked for two samples and for the neighbours found, at most.
+    with console.progress("Comparing transitions", 2 * (looked_at + SAMPLE)) as advance:
         coverage = cover(ours, expert, theirs, offline, advance)
     with console.waiting("Telling demonstrations from logs"):
         discrimination = discriminate(ours, groups(expert), theirs, groups(offline))
@@ -125,6 +127,12 @@ def judge(share: float, second: Discrimination) -> tuple[Verdict, str]:
         f"{share:.1%} of the demonstrated transitions are more than {FACTOR:g} times as far from "
         "the offline data as that data is from itself"
     )
+    apart = second.auc > DISJOINT and second.lookalikes < NO_LOOKALIKES
+    if COVERED < share < NOT_COVERED and apart:
+        return "not covered", (
+            f"{reason}, and a discriminator finds no offline transition that looks demonstrated "
+            f"(AUC {second.auc:.4f})"
+        )
     if share > COVERED:
         verdict = "partly covered" if share < NOT_COVERED else "not covered"
         return verdict, f"{reason} (covered: up to {COVERED:.0%}; not covered: {NOT_COVERED:.0%})"

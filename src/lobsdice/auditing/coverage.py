@@ -6,7 +6,8 @@ offline episode: successive steps of one episode are near each other whatever th
 that neighbours of the same episode would make every demonstration look far away.
 
 An offline pair that is itself alone cannot vouch for its surroundings, so that the spacing counts
-at most as its `SPARSE` quantile over the offline data. Repeated rows count once.
+at most as its `SPARSE` quantile: that over the offline data or, where demonstrations lie closer
+together, that over them, but at least a quarter of the former. Repeated rows count once.
 """
 
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from lobsdice.episodes import Episodes, row_hashes
 
 #: A transition is uncovered if it is this many times farther off than offline pairs are apart.
 FACTOR = 2.0
-#: The quantile of the offline spacing above which offline data counts as sparse.
+#: The quantile of the spacing above which data counts as sparse.
 SPARSE = 0.9
 #: The spacing's quantile is estimated from this many offline pairs.
 SAMPLE = 2000
@@ -80,7 +81,11 @@ def cover(
     """Distances of demonstrated pairs to offline pairs, beside the spacing of the latter."""
     every = stride(len(expert))
     distance, neighbour = nearest(expert[::every], offline, advance=advance)
-    spacing, sparse = spacings(offline, groups(offline_episodes), neighbour, advance)
+    spacing, usual = spacings(offline, groups(offline_episodes), neighbour, advance)
+    _, shown = spacings(expert, groups(expert_episodes), neighbour[:0], advance)
+    # A quarter: demonstrations that are nearly copies of each other say nothing about sparse data.
+    sparse = float(np.clip(shown, usual / 4, usual))
+    spacing = np.minimum(spacing, sparse)
     episode = expert_episodes.step_episodes
     step = expert_episodes.step_numbers
     return Coverage(episode[::every], step[::every], distance, spacing, neighbour, every, sparse)
@@ -91,24 +96,23 @@ def stride(transitions: int) -> int:
 
 
 def spacings(
-    offline: Pairs,
+    pairs: Pairs,
     group: Int64[np.ndarray, " n"],
     of: Int64[np.ndarray, " k"],
     advance: Callable[[int], None] = lambda n: None,
 ) -> tuple[Float64[np.ndarray, " k"], float]:
-    """The distance of offline pairs to the nearest of another group, and its largest that counts.
+    """The distance of some pairs to the nearest of another group; the `SPARSE` quantile over all.
 
-    The latter is the `SPARSE` quantile over a random sample of the offline data.
+    The latter is estimated from a random sample.
     """
-    points, place = _distinct(offline)
+    points, place = _distinct(pairs)
     sample = np.random.default_rng(0).permutation(len(points))[:SAMPLE]
     asked, back = np.unique(np.concatenate([sample, place[of]]), return_inverse=True)
     chosen, point_group = points[asked], group[points]
     excluded = (point_group[asked], point_group)
-    distance, _ = nearest(offline[chosen], offline[points], excluded=excluded, advance=advance)
-    distance = distance[back]
-    sparse = float(np.quantile(distance[: len(sample)], SPARSE, method="higher"))
-    return np.minimum(distance[len(sample) :], sparse), sparse
+    distance, _ = nearest(pairs[chosen], pairs[points], excluded=excluded, advance=advance)
+    sampled, asked_for = np.split(distance[back], [len(sample)])
+    return asked_for, float(np.quantile(sampled, SPARSE, method="higher"))
 
 
 def groups(episodes: Episodes) -> Int64[np.ndarray, " steps"]:
