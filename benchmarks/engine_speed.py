@@ -21,7 +21,7 @@ import tyro
 from lobsdice import Episodes, Options, prepare
 from lobsdice.algorithms import ALGORITHMS
 from lobsdice.engine import Member
-from lobsdice.train import Fleet, iterate
+from lobsdice.training import Fleet, iterate
 
 
 @dataclass(frozen=True)

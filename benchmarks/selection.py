@@ -21,7 +21,7 @@ from lobsdice.files import atomic
 from lobsdice.loggers import Row
 from lobsdice.runs import RunFolder
 from lobsdice.tasks import SOURCES
-from lobsdice.train import Fleet, train_fleet
+from lobsdice.training import Fleet, train_fleet
 
 VARIED = ("alpha", "gamma", "ratio_penalty", "nu_penalty")
 #: What differs from the defaults (alpha 0.1, gamma 0.99, ratio_penalty 0.1, nu_penalty 1e-4): each

@@ -18,7 +18,7 @@ import tyro
 from lobsdice import LobsDICE, Options, load
 from lobsdice.engine import Member
 from lobsdice.tasks import SOURCES
-from lobsdice.train import Fleet, train_fleet
+from lobsdice.training import Fleet, train_fleet
 
 #: What differs from the defaults of the algorithm, and of training.
 STUDIES = {

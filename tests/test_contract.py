@@ -16,7 +16,7 @@ from worlds import beginning, noise_data
 from lobsdice.algorithms import ALGORITHMS
 from lobsdice.algorithms.base import Algorithm, Batch
 from lobsdice.engine import Member, Options, draw, pack, run_chunk
-from lobsdice.train import Fleet, iterate
+from lobsdice.training import Fleet, iterate
 
 DOCS = Path(__file__).parents[1] / "docs"
 

@@ -207,9 +207,6 @@ def run(words: list[str], comment: str, small: dict[str, str]) -> None:
 
 def run_page(page: Path, small: dict[str, str]) -> None:
     """Run the blocks of a page in order; those of Python share their names."""
-    for public in ("train", "evaluate"):
-        # As in a fresh interpreter, which has not imported the modules of these names.
-        lobsdice.__dict__.pop(public, None)
     names = {"__name__": "__main__"}
     for block in blocks(page):
         if block.language == "sh":

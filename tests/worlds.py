@@ -10,7 +10,7 @@ from lobsdice.data import Data, Normaliser, Observations, Transitions, prepare
 from lobsdice.engine import State, start
 from lobsdice.episodes import Episodes
 from lobsdice.spaces import Discrete
-from lobsdice.train import Fleet
+from lobsdice.training import Fleet
 
 
 def noise(steps: int, *, width: int = 3, actions: int = 2, discrete: bool = False, seed: int = 0):

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from lobsdice.engine import Options
     from lobsdice.episodes import Episodes, concatenate, mixture
     from lobsdice.errors import LobsDICEError
-    from lobsdice.evaluate import evaluate
+    from lobsdice.evaluation import evaluate
     from lobsdice.export import export_numpy, export_onnx
     from lobsdice.formats import DataWarning, ReadOptions, read, write
     from lobsdice.policy import Policy, load_policy
     from lobsdice.selecting import Candidate, select
     from lobsdice.spaces import Box, Discrete
     from lobsdice.tasks import Task, collect, load
-    from lobsdice.train import Run, train
+    from lobsdice.training import Run, train
 
 _HOMES = {
     "algorithms": (
@@ -54,14 +54,14 @@ _HOMES = {
     "engine": ("Options",),
     "episodes": ("Episodes", "concatenate", "mixture"),
     "errors": ("LobsDICEError",),
-    "evaluate": ("evaluate",),
+    "evaluation": ("evaluate",),
     "export": ("export_numpy", "export_onnx"),
     "formats": ("DataWarning", "ReadOptions", "read", "write"),
     "policy": ("Policy", "load_policy"),
     "selecting": ("Candidate", "select"),
     "spaces": ("Box", "Discrete"),
     "tasks": ("Task", "collect", "load"),
-    "train": ("Run", "train"),
+    "training": ("Run", "train"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -115,7 +115,6 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
         raise AttributeError(f"module 'lobsdice' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"lobsdice.{_HOME_OF[name]}"), name)
-    # Kept, because importing a module such as `lobsdice.train` sets an attribute of the same name.
     globals()[name] = value
     return value
 

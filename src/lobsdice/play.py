@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from lobsdice.errors import LobsDICEError
-from lobsdice.evaluate import check_actions, episode_seeds
+from lobsdice.evaluation import check_actions, episode_seeds
 from lobsdice.files import atomic
 from lobsdice.optional import require
 from lobsdice.policy import Policy

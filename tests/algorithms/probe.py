@@ -11,7 +11,7 @@ from worlds import World, beginning
 
 from lobsdice import tabular
 from lobsdice.engine import ADAM, Member, Options, State
-from lobsdice.train import Fleet, iterate
+from lobsdice.training import Fleet, iterate
 
 #: For a few hundred steps on a small world: no penalty to speak of, and no bound on log ratios.
 QUICK: dict[str, Any] = {

@@ -19,7 +19,7 @@ from lobsdice.algorithms.inverse import (
 from lobsdice.data import Data, Normaliser, Observations, Transitions
 from lobsdice.engine import Member, Options, held_out_rows
 from lobsdice.spaces import Box
-from lobsdice.train import Fleet, iterate
+from lobsdice.training import Fleet, iterate
 
 
 @pytest.fixture

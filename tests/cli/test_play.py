@@ -13,7 +13,7 @@ from gymnasium import spaces
 from made_runs import make_policy, make_run
 from PIL import Image
 
-from lobsdice.evaluate import evaluate
+from lobsdice.evaluation import evaluate
 from lobsdice.play import open_environment
 from lobsdice.spaces import Box, Discrete
 

@@ -22,7 +22,7 @@ from lobsdice.experiments.storage import claim
 from lobsdice.experiments.trials import fleets, make_fleet, run_all
 from lobsdice.formats import write
 from lobsdice.tasks import SOURCES, TASKS
-from lobsdice.train import train_fleet
+from lobsdice.training import train_fleet
 
 PLAN = Plan(steps=8, every=8, batch_size=16, episodes=1)
 TOY = Grid(env=("hopper",), algorithms=("lobsdice", "bc"), seeds=2, sizes=(1, 2), expert=1)

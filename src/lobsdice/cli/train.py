@@ -21,13 +21,13 @@ from lobsdice.data import Data
 from lobsdice.engine import Member, Options
 from lobsdice.episodes import Episodes
 from lobsdice.errors import LobsDICEError
-from lobsdice.evaluate import summaries
+from lobsdice.evaluation import summaries
 from lobsdice.formats import DEFAULTS, ReadOptions
 from lobsdice.loggers import Logger, TensorBoard, WandB
 from lobsdice.runs import RunFolder
 from lobsdice.tasks import SOURCES, Task, load, make
-from lobsdice.train import Evaluate as Evaluation
-from lobsdice.train import Fleet, Run, train_fleet
+from lobsdice.training import Evaluate as Evaluation
+from lobsdice.training import Fleet, Run, train_fleet
 
 Some = Annotated[tuple[str, ...], tyro.conf.arg(metavar="PATH...")]
 

@@ -22,7 +22,7 @@ from lobsdice import console
 from lobsdice.data import Data, prepare
 from lobsdice.engine import Member
 from lobsdice.errors import LobsDICEError
-from lobsdice.evaluate import evaluate, summary
+from lobsdice.evaluation import evaluate, summary
 from lobsdice.experiments import tables
 from lobsdice.experiments.design import IDENTITY, Plan, Trial
 from lobsdice.experiments.sources import Source
@@ -33,7 +33,7 @@ from lobsdice.runs import CHECKPOINT, CONFIG, RunFolder, read_rows
 from lobsdice.tasks import SOURCES
 from lobsdice.tasks.table import spec_of
 from lobsdice.tasks.task import divide, needed
-from lobsdice.train import Fleet, train_fleet
+from lobsdice.training import Fleet, train_fleet
 
 RUNS, TRIALS, SCORES, FAILURE = "runs", "trials.json", "scores.csv", "failure.txt"
 

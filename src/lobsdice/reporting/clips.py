@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from lobsdice.episodes import Episodes
-from lobsdice.evaluate import check_actions, episode_seeds
+from lobsdice.evaluation import check_actions, episode_seeds
 from lobsdice.pages.html import Html, join, tag
 from lobsdice.play import UNKNOWN_SPEED, open_environment
 from lobsdice.policy import Policy

@@ -12,7 +12,7 @@ from lobsdice.reporting.clips import Clips, film
 from lobsdice.reporting.recorded import Recorded
 from lobsdice.reporting.weights import Weights, weigh
 from lobsdice.runs import RunFolder, fingerprint
-from lobsdice.train import Fleet
+from lobsdice.training import Fleet
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from lobsdice.pages.charts import Chart, Line
 from lobsdice.pages.html import Column, Html, join, number, table, tag
 from lobsdice.reporting.curves import thinned
 from lobsdice.runs import RunFolder
-from lobsdice.train import Fleet
+from lobsdice.training import Fleet
 
 #: Rows of the table, at most.
 MOST_ROWS = 1000

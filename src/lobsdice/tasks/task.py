@@ -61,7 +61,7 @@ class Task:
 
     def evaluate(self, policies: "Sequence[Policy]", **options: Any) -> list[dict[str, float]]:
         """The mean return and normalised score of each policy; `options` are `evaluate`'s."""
-        from lobsdice.evaluate import summaries
+        from lobsdice.evaluation import summaries
 
         return summaries(policies, self.name, **options)
 

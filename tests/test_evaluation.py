@@ -5,7 +5,7 @@ import pytest
 
 from lobsdice.data import Normaliser
 from lobsdice.errors import LobsDICEError
-from lobsdice.evaluate import evaluate
+from lobsdice.evaluation import evaluate
 from lobsdice.policy import Policy
 from lobsdice.spaces import Box, Discrete
 

@@ -1,6 +1,5 @@
 """Training as users call it: resumed, refused, failing, evaluated on the way."""
 
-import importlib
 import re
 import threading
 from dataclasses import replace
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 from worlds import noise_data
 
+from lobsdice import training
 from lobsdice.algorithms import BC, LobsDICE
 from lobsdice.algorithms.base import Defaults, hyperparameters
 from lobsdice.algorithms.bc import Nets
@@ -18,10 +18,8 @@ from lobsdice.engine import Member, Options, run_chunk
 from lobsdice.errors import LobsDICEError
 from lobsdice.policy import load_policy
 from lobsdice.selecting import select
-from lobsdice.train import Fleet, default_every, split, train
+from lobsdice.training import Fleet, default_every, split, train
 
-#: `lobsdice.train` as an attribute is the function.
-MODULE = importlib.import_module("lobsdice.train")
 DATA = noise_data()
 SMALL = BC(width=8)
 #: What all tests share, so that one compiled program serves most of them.
@@ -271,7 +269,7 @@ def test_training_goes_on_during_an_evaluation(monkeypatch):
         assert begun.wait(60)
         return [{"return": 0.0}]
 
-    monkeypatch.setattr(MODULE, "run_chunk", counted)
+    monkeypatch.setattr(training, "run_chunk", counted)
     train(SMALL, DATA, evaluate=evaluate, **COMMON)
     assert len(chunks) == 4
 
@@ -342,7 +340,7 @@ def test_pieces_are_whole_blocks_of_at_most_two_lengths(steps, block):
 def test_pieces_do_not_change_the_outcome(monkeypatch):
     """How often the progress bar moves is no part of the result."""
     whole = train(SMALL, DATA, **common(every=20))
-    monkeypatch.setattr(MODULE, "PIECE", 5)
+    monkeypatch.setattr(training, "PIECE", 5)
     pieces = train(SMALL, DATA, **common(every=20))
     assert all(map(np.array_equal, whole.policy.weights, pieces.policy.weights))
     assert jax.tree.map(np.shape, whole.policy.weights)[0] == (3, 8)
