@@ -1,0 +1,49 @@
+"""Adds `demonstration_error` at the last step to hopper.csv and walker2d.csv, from kept policies.
+
+python results/selection/demonstration_error.py hopper FOLDER-OF-ITS-FLEET
+
+The tables of the large study were made before training logged this measure. It is one of the policy
+and the data alone, so that it could be had later from the policies, which are not kept here.
+"""
+
+import csv
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from lobsdice import load, load_policy
+from lobsdice.diagnostics import INFERRED, infer_actions
+from lobsdice.runs import read_rows
+from lobsdice.selecting import CRITERION
+from lobsdice.spaces import Box
+
+HERE = Path(__file__).parent
+
+
+def main(name: str, folder: Path) -> None:
+    task = load(name, offline={"expert": 100, "medium": 500, "random": 500})
+    space = task.data.action_space
+    assert isinstance(space, Box)
+    inferred = np.asarray(infer_actions(task.data).a)
+    rows = np.arange(INFERRED) * task.expert.steps // INFERRED
+    seen = task.expert.observations[task.expert.step_rows[rows]]
+
+    def error(run: int) -> float:
+        policy = load_policy(folder / "policies" / f"last-{run}.safetensors")
+        return float(((space.encode(np.asarray(policy(seen))) - inferred) ** 2).mean())
+
+    table = read_rows(HERE / f"{name}.csv")
+    last = max(row["step"] for row in table)
+    runs = [row for row in table if row["step"] == last]  # in the order of the fleet
+    for run, row in enumerate(runs):
+        row[CRITERION] = f"{error(run):.6g}"
+    with (HERE / f"{name}.csv").open("w", newline="") as file:
+        columns = [*(k for k in table[0] if k != CRITERION), CRITERION]
+        writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(table)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))
