@@ -2,7 +2,7 @@
 
 import jax
 import numpy as np
-from algorithms.transcription import moments, network, plain, seven_rows
+from algorithms.transcription import assert_same_slope, moments, network, plain, seven_rows
 from worlds import noise_data
 
 from lobsdice.algorithms.critics import Twins, make_twins
@@ -67,3 +67,16 @@ def setting(algorithm, key, space):
     rng = np.random.default_rng(0)
     nets = jax.tree.unflatten(shape, [x + 0.1 * rng.normal(size=x.shape) for x in leaves])
     return nets, batch, b
+
+
+def assert_same_losses(algorithm, nets, batch, key, of_critic, of_policy):
+    """The algorithm's losses and slopes are those of transcriptions; targets have no slope."""
+    grad = jax.grad(lambda n: algorithm.loss(n, batch, key, penalised=False), has_aux=True)
+    gradient, metrics = jax.jit(grad)(nets)
+    np.testing.assert_allclose(metrics["critic_loss"], sum(map(of_critic, numbers(nets.critic))))
+    np.testing.assert_allclose(metrics["policy_loss"], of_policy(numbers(nets.policy)))
+    rng = np.random.default_rng(0)
+    for slope, net in zip(gradient.critic, nets.critic, strict=True):
+        assert_same_slope(slope, of_critic, net, rng)
+    assert_same_slope(gradient.policy, of_policy, nets.policy, rng)
+    assert all((leaf == 0).all() for leaf in jax.tree.leaves(gradient.target))

@@ -14,7 +14,6 @@ from lobsdice.algorithms.critics import follow, make_twins
 from lobsdice.engine import Options, draw, pack, start, step
 from lobsdice.spaces import Box, Discrete
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
 each_algorithm = pytest.mark.parametrize("kind", [OPOLO, IQLearn, RCE])
 
 

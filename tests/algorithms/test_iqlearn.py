@@ -3,9 +3,8 @@
 import jax
 import numpy as np
 import pytest
-from algorithms.actors import critic, expect, noise_of, numbers, seen, setting
+from algorithms.actors import assert_same_losses, critic, expect, noise_of, numbers, seen, setting
 from algorithms.probe import fit, policy_table
-from algorithms.transcription import assert_same_slope
 from worlds import World, make_world, one_hot_data
 
 from lobsdice import tabular
@@ -52,15 +51,7 @@ def test_losses_and_gradients_are_those_of_the_equations(key, space, labelled):
     algorithm = IQLearn(width=5, from_labelled=labelled)
     nets, batch, b = setting(algorithm, key, space)
     of_critic, of_policy = transcribed(nets, b, key, space, labelled=labelled)
-    grad = jax.grad(lambda n: algorithm.loss(n, batch, key, penalised=False), has_aux=True)
-    gradient, metrics = jax.jit(grad)(nets)
-    np.testing.assert_allclose(metrics["critic_loss"], sum(map(of_critic, numbers(nets.critic))))
-    np.testing.assert_allclose(metrics["policy_loss"], of_policy(numbers(nets.policy)))
-    rng = np.random.default_rng(0)
-    for slope, net in zip(gradient.critic, nets.critic, strict=True):
-        assert_same_slope(slope, of_critic, net, rng)
-    assert_same_slope(gradient.policy, of_policy, nets.policy, rng)
-    assert all((leaf == 0).all() for leaf in jax.tree.leaves(gradient.target))
+    assert_same_losses(algorithm, nets, batch, key, of_critic, of_policy)
 
 
 def test_labels_are_needed_exactly_when_they_are_used():

@@ -12,7 +12,7 @@ from worlds import make_world
 from lobsdice import tabular
 from lobsdice.algorithms import OPOLO
 
-pytestmark = [pytest.mark.usefixtures("quick_compilation"), pytest.mark.xdist_group("opolo")]
+pytestmark = pytest.mark.xdist_group("opolo")
 ALGORITHM = OPOLO(width=5, penalty_every=3)
 each_space = pytest.mark.parametrize("space", ["box", "finite"])
 

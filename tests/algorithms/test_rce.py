@@ -3,9 +3,18 @@
 import jax
 import numpy as np
 import pytest
-from algorithms.actors import critic, expect, log_likelihood, noise_of, numbers, seen, setting
+from algorithms.actors import (
+    assert_same_losses,
+    critic,
+    expect,
+    log_likelihood,
+    noise_of,
+    numbers,
+    seen,
+    setting,
+)
 from algorithms.probe import fit, policy_table
-from algorithms.transcription import assert_same_slope, sigmoid
+from algorithms.transcription import sigmoid
 from worlds import World, one_hot_data
 
 from lobsdice import tabular
@@ -66,15 +75,7 @@ def transcribed(nets, b, key, space):
 def test_losses_and_gradients_are_those_of_the_equations(key, space):
     nets, batch, b = setting(ALGORITHM, key, space)
     of_critic, of_policy = transcribed(nets, b, key, space)
-    grad = jax.grad(lambda n: ALGORITHM.loss(n, batch, key, penalised=False), has_aux=True)
-    gradient, metrics = jax.jit(grad)(nets)
-    np.testing.assert_allclose(metrics["critic_loss"], sum(map(of_critic, numbers(nets.critic))))
-    np.testing.assert_allclose(metrics["policy_loss"], of_policy(numbers(nets.policy)))
-    rng = np.random.default_rng(0)
-    for slope, net in zip(gradient.critic, nets.critic, strict=True):
-        assert_same_slope(slope, of_critic, net, rng)
-    assert_same_slope(gradient.policy, of_policy, nets.policy, rng)
-    assert all((leaf == 0).all() for leaf in jax.tree.leaves(gradient.target))
+    assert_same_losses(ALGORITHM, nets, batch, key, of_critic, of_policy)
 
 
 def test_odds_are_exponentials_of_logits_that_cannot_be_infinite():
