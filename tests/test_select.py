@@ -50,11 +50,11 @@ def test_runs_are_ranked_at_their_last_step_by_the_criterion(tmp_path):
 def test_all_steps_compete_if_asked_and_two_of_each_run_may_have_a_policy(tmp_path):
     one = make_run(tmp_path / "one", [(0.1, 0.4, 0.3), (0.9, 0.2, 0.2)])
     found = select([one], checkpoints=True)
-    assert places(found)[:4] == [("one", 0, 10), ("one", 1, 20), ("one", 1, 30), ("one", 0, 30)]
+    assert places(found)[:4] == [("one", 0, 10), ("one", 1, 30), ("one", 1, 20), ("one", 0, 30)]
     assert [c.policy and c.policy.name[:-12] for c in found] == [
         None,
-        None,
         "last-1",
+        None,
         "last-0",
         None,
         None,
@@ -101,10 +101,11 @@ def test_the_command_names_the_policy_to_take(tmp_path, capsys):
     one = make_run(tmp_path / "one", [(0.1, 0.3), (0.9, 0.2)])
     assert main(["select", str(one)]) == 0
     out = capsys.readouterr().out
+    assert {"demonstration", "error", "seed"} <= set(out.split())  # headings are not broken
     assert out.splitlines()[-1] == f"take {one}/policies/last-1.safetensors, of step 20"
     assert main(["select", str(one), "--checkpoints", "--top", "1"]) == 0
     out = capsys.readouterr().out
-    assert f"of {one} at step 10 no policy is kept" in out and "last-1.safetensors" in out
+    assert f"of run 0 of {one} at step 10 no policy is kept" in out and "last-1.safetensors" in out
     assert main(["select", str(one), "--json", "--top", "2"]) == 0
     reports = json.loads(capsys.readouterr().out)
     assert [report["run"] for report in reports] == [1, 0]

@@ -18,7 +18,7 @@ from lobsdice.runs import METRICS, RunFolder
 
 #: The column of metrics.csv that decides: the smaller, the better.
 CRITERION = "demonstration_error"
-#: What is shown beside it, of the algorithms that log it.
+#: What is told beside it, of the algorithms that log it.
 BESIDE = ("action_error", "expert_distance", "flow_residual", "effective_share")
 #: All that is looked at: returns and scores are not.
 COLUMNS = ("step", "run", "seed", CRITERION, *BESIDE)
@@ -60,11 +60,9 @@ def _finite(value: float) -> float | None:
 def select(folders: Iterable[str | Path], *, checkpoints: bool = False) -> list[Candidate]:
     """The runs of some folders at their last checkpoints, or at all of them, the best first.
 
-    Of each run two policies are kept that this may lead to: the last, and the `selected` one of
-    the checkpoint at which the criterion was least.
-
     By offline measures alone: no return or score is looked at. The runs must have learned from
-    the same rows, as measures on other rows do not compare.
+    the same rows, as measures on other rows do not compare. Of each run two policies are kept that
+    this may lead to: the last, and the `selected` one, of the step at which its error was least.
     """
     paths = [Path(folder) for folder in folders]
     if not paths:
@@ -73,7 +71,8 @@ def select(folders: Iterable[str | Path], *, checkpoints: bool = False) -> list[
     found = [candidate for path in paths for candidate in _candidates(path)]
     if not checkpoints:
         found = [candidate for candidate in found if candidate.last]
-    return sorted(found, key=lambda candidate: candidate.criterion)
+    # As in training: of equally good checkpoints the later one is kept.
+    return sorted(found, key=lambda candidate: (candidate.criterion, -candidate.step))
 
 
 def _refuse_other_rows(paths: Sequence[Path]) -> None:
@@ -105,7 +104,6 @@ def _candidates(path: Path) -> list[Candidate]:
 
 def _of_run(folder: RunFolder, rows: Sequence[Row]) -> list[Candidate]:
     errors = [_error(folder, row) for row in rows]
-    # As in training: of equally good checkpoints the later one is kept.
     least = max(i for i, error in enumerate(errors) if error == min(errors))
     last = len(rows) - 1
     return [

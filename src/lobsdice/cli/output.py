@@ -56,7 +56,8 @@ def print_rows(rows: list[Report], columns: tuple[str, ...]) -> None:
     """A table of text, one line a row."""
     table = _table(None)
     for name in columns:
-        table.add_column(name, overflow="fold")
+        # A word a line: columns that are no wider than their values fit side by side.
+        table.add_column(name.replace("_", "\n"), overflow="fold")
     for row in rows:
         table.add_row(*(_text(row[name]) for name in columns))
     console.out.print(table)

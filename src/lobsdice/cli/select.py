@@ -10,6 +10,9 @@ from tyro.conf import Positional
 from lobsdice.cli import output
 from lobsdice.errors import LobsDICEError
 
+#: Of the other measures those for which 80 columns have room; --json has more.
+SHOWN = ("action_error", "effective_share")
+
 Folders = Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FOLDER...")]
 
 
@@ -35,7 +38,7 @@ class Select:
     """Print JSON instead of a table."""
 
     def run(self) -> None:
-        from lobsdice.selecting import BESIDE, CRITERION, select
+        from lobsdice.selecting import CRITERION, select
 
         if self.top is not None and self.top < 1:
             raise LobsDICEError(f"--top is {self.top}; it must be at least 1")
@@ -43,14 +46,14 @@ class Select:
         reports = [candidate.report() for candidate in found[: self.top]]
         if self.json:
             return output.print_json(reports)
-        shown = [name for name in BESIDE if any(name in report for report in reports)]
+        shown = [name for name in SHOWN if any(name in report for report in reports)]
         columns = ("folder", "run", "seed", "step", CRITERION, *shown)
         output.print_rows(
             [{k: _cell(report.get(k)) for k in columns} for report in reports], columns
         )
-        kept = next((candidate for candidate in found if candidate.policy), None)
-        if kept is not found[0]:
-            print(f"of {found[0].folder} at step {found[0].step} no policy is kept")
+        best, kept = found[0], next((candidate for candidate in found if candidate.policy), None)
+        if kept is not best:
+            print(f"of run {best.run} of {best.folder} at step {best.step} no policy is kept")
         if kept is not None:
             print(f"take {kept.policy}, of step {kept.step}")
 
