@@ -56,6 +56,14 @@ def test_an_expert_inside_the_cloud_is_covered(offline):
     assert sum(support.transitions for support in found.closest) == 240
 
 
+def test_a_single_transition_cannot_be_audited(offline):
+    single = walks(1, seed=1, length=1)
+    with pytest.raises(LobsDICEError, match="the demonstrations hold one transition"):
+        audit(single, offline)
+    with pytest.raises(LobsDICEError, match="the recordings hold one transition"):
+        audit(walks(4, seed=1), single)
+
+
 def test_an_expert_elsewhere_is_not_covered(offline):
     expert = walks(4, seed=1)
     found = audit(moved(expert, slice(None)), offline)

@@ -16,6 +16,7 @@ from lobsdice.auditing.discriminator import Discrimination, discriminate
 from lobsdice.auditing.facts import facts
 from lobsdice.data import Observations, prepare, shared_pairs
 from lobsdice.episodes import Episodes
+from lobsdice.errors import LobsDICEError
 
 __all__ = ["Audit", "Coverage", "Discrimination", "Part", "Support", "Verdict", "audit"]
 
@@ -96,6 +97,7 @@ def audit(expert: Episodes, offline: Episodes) -> Audit:
         recorded = Observations(data.offline.s, data.offline.s_next)
         leaked = int(shared_pairs(data.expert, recorded).sum())
         ours, theirs = (np.concatenate(pair, axis=1) for pair in (data.expert, recorded))
+        _refuse_single({"demonstrations": ours, "recordings": theirs})
         described = facts(expert), facts(offline)
     looked_at = -(-len(ours) // stride(len(ours)))
     # Spacings are asked for two samples and for the neighbours found, at most.
@@ -119,6 +121,12 @@ def audit(expert: Episodes, offline: Episodes) -> Audit:
         expert=described[0],
         offline=described[1],
     )
+
+
+def _refuse_single(rows: dict[str, np.ndarray]) -> None:
+    for whose, pairs in rows.items():
+        if len(pairs) < 2:
+            raise LobsDICEError(f"the {whose} hold one transition: there is nothing to compare")
 
 
 def judge(share: float, second: Discrimination) -> tuple[Verdict, str]:
