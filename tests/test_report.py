@@ -14,12 +14,13 @@ from lobsdice.episodes import mixture
 from lobsdice.pages.charts import Band, Chart, Line
 from lobsdice.pages.html import Column, Html, document, number, table, tag
 from lobsdice.reporting import clips
-from lobsdice.reporting.curves import groups, mean, thinned
+from lobsdice.reporting.curves import MEANING, groups, mean, thinned
 from lobsdice.reporting.findings import Findings
 from lobsdice.reporting.page import page
 from lobsdice.reporting.recorded import Recorded, Variant, differences, labels
-from lobsdice.reporting.scores import summarise
+from lobsdice.reporting.scores import scores, summarise
 from lobsdice.reporting.weights import Weights, section
+from lobsdice.selecting import BESIDE, CRITERION
 from lobsdice.tasks import load
 from lobsdice.tasks.environment import make
 
@@ -112,6 +113,16 @@ def test_a_run_that_stopped_early_counts_as_far_as_it_came():
     assert summarise(variant, ["policy_loss"]) is None
 
 
+def test_a_run_without_a_finite_return_has_no_line_among_the_scores():
+    variant = Variant("x", rows_of([[1.0, 2], [np.nan, np.inf], [3.0, np.nan]]), [0, 1, 2])
+    rows = cells(Html(scores(variant, ["return"]).partition("<p")[0]))
+    assert [row[:3] for row in rows] == [["0", "2", "2"], ["2", "3", "3"], ["mean", "2.5", "2.5"]]
+
+
+def test_what_select_goes_by_is_explained():
+    assert all(MEANING[name][1] for name in (CRITERION, *BESIDE))
+
+
 def test_metrics_stand_in_groups_with_held_out_losses_beside_the_others():
     names = ["return", "return_std", "nu_loss", "held_out_nu_loss", "ratio_auc", "mass_expert"]
     assert groups(names) == {
@@ -150,6 +161,7 @@ def test_runs_that_differ_in_more_than_the_seed_are_told_apart():
     assert ["".join(item.itertext()) for item in legend] == ["alpha 0.1", "alpha 0.5"]
     said = "".join(next(root.iter("header")).itertext())
     assert "run 1 stopped." in said and "they are compared below" in said
+    assert "30 steps, 1 failure" in said and "failures" not in said
 
 
 def test_episodes_are_numbered_in_their_own_file():
@@ -166,7 +178,7 @@ def test_episodes_are_numbered_in_their_own_file():
 
 def test_weights_may_all_be_zero():
     weights = Weights(noise(30), np.zeros(3), "logs.npz", 1)
-    assert weights.half == 3 and len(cells(Html(section(weights).partition("By episode</h3>")[2])))
+    assert weights.half == 3 and "No recorded transition has any weight." in section(weights)
 
 
 def test_recorded_states_are_drawn_only_if_they_are_all_of_the_simulators():

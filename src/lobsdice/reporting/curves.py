@@ -44,6 +44,15 @@ MEANING = {
         "How far the weighted logs are from what some policy could bring about; 0 is best.",
     ),
     "expert_distance": ("Distance to the expert", "Of the weighted logs; 0 is best."),
+    "policy_distance": (
+        "Distance of the policy",
+        "From the one that the weights prescribe; 0 is best.",
+    ),
+    "demonstration_error": (
+        "Error on the demonstrations",
+        "How far the policy's actions are from those by which the logs move alike; `lobsdice "
+        "select` goes by it.",
+    ),
     "action_error": ("Action error", "Of the policy, on weighted recordings that were held out."),
     "inverse_error": ("Inverse model's error", "Of actions inferred from (s, s')."),
 }

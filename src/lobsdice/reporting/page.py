@@ -110,12 +110,14 @@ def _tiles(found: Findings, summary: Summary | None) -> Iterable[Html]:
     if summary is not None:
         name = summary.metric
         interval = f" (95 %: {summary.interval})" if summary.runs > 1 else ""
-        yield _tile(brief(summary.last), f"{name} of the last policies{interval}")
+        policies = "policies" if summary.runs > 1 else "policy"
+        yield _tile(brief(summary.last), f"{name} of the last {policies}{interval}")
         yield _tile(brief(summary.best), f"best {name} on the way")
     run = found.run
     good = "good" if run.finished and not run.failures else "some"
     done = "finished" if run.finished else f"{run.done / run.planned:.0%} done"
-    yield _tile(done, f"{plural(run.done, 'step')}, {len(run.failures)} failures", good)
+    failed = plural(len(run.failures), "failure")
+    yield _tile(done, f"{plural(run.done, 'step')}, {failed}", good)
     if isinstance(found.weights, weights.Weights):
         half, total = found.weights.half, len(found.weights.share)
         yield _tile(f"{half:,} of {total:,}", "episodes hold half of the weight")

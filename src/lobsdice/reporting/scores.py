@@ -63,7 +63,9 @@ def scores(variant: Variant, metrics: Sequence[str]) -> Html:
 
 def _rows(variant: Variant, metrics: Sequence[str]) -> list[dict[str, Any]]:
     seeds = {row["run"]: row["seed"] for row in variant.rows}
-    found: list[dict[str, Any]] = [{"seed": str(seed)} for seed in seeds.values()]
+    values = zip(variant.runs, variant.values(metrics[0], variant.steps), strict=True)
+    tried = [run for run, curve in values if not np.isnan(curve).all()]
+    found: list[dict[str, Any]] = [{"seed": str(seeds[run])} for run in tried]
     for metric in metrics:
         ends, (bests, steps) = variant.ends(metric), variant.bests(metric)
         for row, last, best, step in zip(found, ends, bests, steps, strict=True):

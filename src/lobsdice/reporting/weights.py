@@ -99,6 +99,8 @@ COLUMNS = (
 
 
 def _sentence(weights: Weights) -> str:
+    if not weights.share.any():
+        return "No recorded transition has any weight."
     numbers = _numbers(weights)
     names = [f"{weights.sources[i]} {numbers[i]}" for i in weights.order[:NAMED]]
     mean = f" (mean over {weights.runs} seeds)" if weights.runs > 1 else ""
