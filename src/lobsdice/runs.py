@@ -133,7 +133,7 @@ class RunFolder:
         return self.path / "policies" / f"{which}-{run}.safetensors"
 
     def policies(self, which: str = "last") -> dict[int, Policy]:
-        """The `last` or `best` policy of each run that has one: not of those that failed early."""
+        """The `last`, `best` or `selected` policy of each run that has one; some failed early."""
         paths = {i: self.policy_path(which, i) for i in range(len(self.config()["run"]["runs"]))}
         found = {i: load_policy(path) for i, path in paths.items() if path.exists()}
         if not found:
