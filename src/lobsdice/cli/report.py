@@ -40,10 +40,16 @@ class Report:
         tyro.conf.arg(aliases=["-o"], help_behavior_hint="(default: report.html in the folder)"),
     ] = None
     """The page to write."""
-    compare: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FOLDER...")] = ()
+    compare: Annotated[
+        tuple[Path, ...],
+        tyro.conf.arg(metavar="FOLDER...", help_behavior_hint="(default: none)"),
+    ] = ()
     """Other runs to put side by side with this one."""
-    env: str | None = None
-    """A Gymnasium id or a built-in task for the clip (default: what the run was evaluated in)."""
+    env: Annotated[
+        str | None,
+        tyro.conf.arg(help_behavior_hint="(default: what the run was evaluated in)"),
+    ] = None
+    """A Gymnasium id or a built-in task for the clip."""
     no_audit: bool = False
     """Do not hold the demonstrations against the recordings; with large ones that takes a while."""
     no_clip: bool = False

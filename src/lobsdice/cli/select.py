@@ -13,7 +13,9 @@ from lobsdice.errors import LobsDICEError
 #: Of the other measures those for which 80 columns have room; --json has more.
 SHOWN = ("action_error", "effective_share")
 
-Folders = Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FOLDER...")]
+Folders = Annotated[
+    tuple[Path, ...], tyro.conf.arg(metavar="FOLDER...", help_behavior_hint="(one or more)")
+]
 
 
 @dataclass(frozen=True)
