@@ -44,7 +44,7 @@ class Options:
     cooldown: float = 0.0
     """Last part of the steps (0 to 1) in which the learning rates fall linearly to zero."""
     hold_out: bool = True
-    """Learn from fifteen sixteenths of the rows, and tell by the others how well that went."""
+    """Whether one row in sixteen is kept out of training, to tell by it how well that went."""
 
 
 @dataclass(frozen=True)
