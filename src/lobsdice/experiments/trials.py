@@ -28,6 +28,7 @@ from lobsdice.experiments.design import IDENTITY, Plan, Trial
 from lobsdice.experiments.sources import Source
 from lobsdice.files import atomic
 from lobsdice.loggers import Row
+from lobsdice.pages.html import plural
 from lobsdice.policy import Policy
 from lobsdice.runs import CHECKPOINT, CONFIG, RunFolder, read_rows
 from lobsdice.tasks import SOURCES
@@ -90,7 +91,7 @@ def make_data(trial: Trial, source: Source, *, labels: bool = False) -> Data:
 
 def _run(path: Path, trials: list[Trial], plan: Plan, source: Source) -> None:
     """Train a fleet to its end, or write down why it could not be."""
-    console.say(f"{path.name}: {len(trials)} runs")
+    console.say(f"{path.name}: {plural(len(trials), 'run')}")
     with atomic(path / TRIALS) as temporary:
         temporary.write_text(json.dumps([asdict(trial) for trial in trials], indent=1) + "\n")
     try:
