@@ -26,7 +26,7 @@ demo: $(INSTALLED)
 	@$(BIN)/python examples/demo.py $(DEMO)
 
 test: $(INSTALLED)
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --durations=25
 
 # The variable silences an advertisement of the theme's makers, nothing else.
 docs: $(INSTALLED)
