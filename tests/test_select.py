@@ -67,8 +67,7 @@ def test_all_steps_compete_if_asked_and_two_of_each_run_may_have_a_policy(tmp_pa
 def test_a_run_that_stopped_early_stands_at_its_last_step_and_one_without_measure_last(tmp_path):
     found = select([make_run(tmp_path / "one", [(0.5, math.nan), (0.4,)], policies=False)])
     assert places(found) == [("one", 1, 10), ("one", 0, 20)]
-    assert found[1].criterion == math.inf and found[1].report()[CRITERION] is None
-    assert found[0].policy is None
+    assert found[1].criterion == math.inf and found[0].policy is None
 
 
 def test_returns_and_scores_are_never_looked_at(tmp_path):
@@ -95,6 +94,12 @@ def test_what_cannot_be_ranked_is_a_sentence(tmp_path):
     RunFolder(bare).write_rows([{"step": 3, "run": 0, "seed": 0, "policy_loss": 1.0}])
     with pytest.raises(LobsDICEError, match=f"has no {CRITERION} at step 3: it was written by an"):
         select([bare])
+
+
+def test_a_measure_that_is_not_finite_is_null_in_json(tmp_path, capsys):
+    assert main(["select", str(make_run(tmp_path / "one", [(math.nan,)])), "--json"]) == 0
+    (report,) = json.loads(capsys.readouterr().out)
+    assert report[CRITERION] is None and report[BESIDE[0]] == 0.2
 
 
 def test_the_command_names_the_policy_to_take(tmp_path, capsys):

@@ -48,13 +48,10 @@ class Candidate:
             "run": self.run,
             "seed": self.seed,
             "step": self.step,
-            **{k: _finite(x) for k, x in {CRITERION: self.criterion, **self.beside}.items()},
+            CRITERION: self.criterion,
+            **self.beside,
             "policy": self.policy and str(self.policy),
         }
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def select(folders: Iterable[str | Path], *, checkpoints: bool = False) -> list[Candidate]:

@@ -1,6 +1,7 @@
 """Reports on standard output: JSON for programs, tables for people."""
 
 import json
+import math
 from typing import Any
 
 from rich import box
@@ -16,8 +17,16 @@ STATISTICS = ("min", "mean", "std", "max")
 
 
 def print_json(report: Report | list[Report]) -> None:
-    """Nothing but valid JSON."""
-    print(json.dumps(report, indent=2, allow_nan=False))
+    """Nothing but valid JSON, which has no NaN and no infinity: null stands for them."""
+    print(json.dumps(_finite(report), indent=2, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def print_description(report: Report) -> None:

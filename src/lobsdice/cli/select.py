@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import tyro
 from tyro.conf import Positional
@@ -50,15 +50,9 @@ class Select:
             return output.print_json(reports)
         shown = [name for name in SHOWN if any(name in report for report in reports)]
         columns = ("folder", "run", "seed", "step", CRITERION, *shown)
-        output.print_rows(
-            [{k: _cell(report.get(k)) for k in columns} for report in reports], columns
-        )
+        output.print_rows([{k: report.get(k, "-") for k in columns} for report in reports], columns)
         best, kept = found[0], next((candidate for candidate in found if candidate.policy), None)
         if kept is not best:
             print(f"of run {best.run} of {best.folder} at step {best.step} no policy is kept")
         if kept is not None:
             print(f"take {kept.policy}, of step {kept.step}")
-
-
-def _cell(value: Any) -> Any:
-    return "-" if value is None else value
