@@ -137,7 +137,6 @@ def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path):
 
 
 def test_weights_and_biases_keeps_a_run_for_each(tmp_path, monkeypatch):
-    pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_MODE", "offline")
     log = WandB("project", name="mine", identity="0123abcd", folder=tmp_path, config={"alpha": 1})
     log(ROWS)
