@@ -93,11 +93,7 @@ class Audit:
 def audit(expert: Episodes, offline: Episodes) -> Audit:
     """Hold demonstrations (their actions are ignored) against labelled recordings."""
     with console.waiting("Looking at the files"):
-        data = prepare(expert, offline, allow_leak=True)
-        recorded = Observations(data.offline.s, data.offline.s_next)
-        leaked = int(shared_pairs(data.expert, recorded).sum())
-        ours, theirs = (np.concatenate(pair, axis=1) for pair in (data.expert, recorded))
-        _refuse_single({"demonstrations": ours, "recordings": theirs})
+        ours, theirs, leaked = _pairs(expert, offline)
         described = facts(expert), facts(offline)
     looked_at = -(-len(ours) // stride(len(ours)))
     # Spacings are asked for two samples and for the neighbours found, at most.
@@ -123,10 +119,15 @@ def audit(expert: Episodes, offline: Episodes) -> Audit:
     )
 
 
-def _refuse_single(rows: dict[str, np.ndarray]) -> None:
-    for whose, pairs in rows.items():
+def _pairs(expert: Episodes, offline: Episodes) -> tuple[np.ndarray, np.ndarray, int]:
+    """Pairs (s, s') of both as a learner sees them, and how many of the former leak."""
+    data = prepare(expert, offline, allow_leak=True)
+    recorded = Observations(data.offline.s, data.offline.s_next)
+    ours, theirs = (np.concatenate(pair, axis=1) for pair in (data.expert, recorded))
+    for whose, pairs in {"demonstrations": ours, "recordings": theirs}.items():
         if len(pairs) < 2:
             raise LobsDICEError(f"the {whose} hold one transition: there is nothing to compare")
+    return ours, theirs, int(shared_pairs(data.expert, recorded).sum())
 
 
 def judge(share: float, second: Discrimination) -> tuple[Verdict, str]:
