@@ -101,9 +101,12 @@ def test_a_damaged_config_is_a_sentence(folder, text):
         folder.begin(RUN, {}, resume=True)
 
 
-def test_damaged_metrics_are_a_sentence(folder):
-    (folder.path / "metrics.csv").write_text("a,b\n1,2\n")
-    with refused("metrics.csv is damaged"):
+@pytest.mark.parametrize(
+    ("text", "lacks"), [("a,b\n1,2\n", "step"), ("step,seed\n8,0\n", "run")], ids=["step", "run"]
+)
+def test_damaged_metrics_are_a_sentence(folder, text, lacks):
+    (folder.path / "metrics.csv").write_text(text)
+    with refused(f"metrics.csv is damaged: there are rows without a {lacks}"):
         folder.rows()
 
 

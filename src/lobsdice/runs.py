@@ -97,6 +97,8 @@ class RunFolder:
     def rows(self, *, until: int | None = None) -> list[Row]:
         """The rows of metrics.csv, of steps up to `until`."""
         rows = read_rows(self.path / METRICS)
+        if not all(isinstance(row.get("run"), int) for row in rows):
+            raise LobsDICEError(f"{self.path / METRICS} is damaged: there are rows without a run")
         return [row for row in rows if until is None or row["step"] <= until]
 
     def write_checkpoint(self, checkpoint: Checkpoint) -> None:

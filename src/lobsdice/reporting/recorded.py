@@ -120,8 +120,6 @@ def recorded(path: Path) -> Recorded:
     """Read a run's folder; an error only where there is nothing to report on."""
     folder = RunFolder(path)
     config, rows = folder.config(), folder.rows()
-    if not all(isinstance(row.get("run"), int) for row in rows):
-        raise LobsDICEError(f"{path / 'metrics.csv'} is damaged: there are rows without a run")
     try:
         return Recorded(path, config, rows, folder.failures())
     except LobsDICEError as error:
