@@ -7,6 +7,7 @@ from typing import Annotated
 import tyro
 from tyro.conf import Positional
 
+from lobsdice import console
 from lobsdice.cli import output
 from lobsdice.errors import LobsDICEError
 
@@ -44,7 +45,7 @@ class Select:
 
         if self.top is not None and self.top < 1:
             raise LobsDICEError(f"--top is {self.top}; it must be at least 1")
-        found = select(self.folders, checkpoints=self.checkpoints)
+        found = select(self.runs(), checkpoints=self.checkpoints)
         reports = [candidate.report() for candidate in found[: self.top]]
         if self.json:
             return output.print_json(reports)
@@ -56,3 +57,18 @@ class Select:
             print(f"of run {best.run} of {best.folder} at step {best.step} no policy is kept")
         if kept is not None:
             print(f"take {kept.policy}, of step {kept.step}")
+
+    def runs(self) -> list[Path]:
+        """The folders that hold runs: what a shell makes of runs/* may be more than that."""
+        from lobsdice.runs import RunFolder
+
+        found = []
+        for folder in self.folders:
+            try:
+                RunFolder(folder).config()
+                found.append(folder)
+            except LobsDICEError as error:
+                if len(self.folders) == 1:
+                    raise
+                console.say(f"left out: {error}")
+        return found
