@@ -11,7 +11,8 @@ from lobsdice.auditing import Audit
 from lobsdice.auditing.coverage import FACTOR, Coverage
 from lobsdice.files import atomic
 from lobsdice.pages.charts import Chart, Line
-from lobsdice.pages.html import Column, Html, document, facts, join, plural, section, table, tag
+from lobsdice.pages.html import Column, Html, document, facts, join, section, table, tag
+from lobsdice.wording import plural
 
 #: Rows of a table, curves, and points of a curve that a page shows at most.
 MOST_ROWS, MOST_CURVES, MOST_POINTS = 30, 30, 400

@@ -13,7 +13,7 @@ from lobsdice import console
 from lobsdice.cli import output
 from lobsdice.cli.data import Files, Reading, read_together
 from lobsdice.formats import DEFAULTS
-from lobsdice.pages.html import plural
+from lobsdice.wording import plural
 
 #: The exit code where the files can be read, but something should be mended before training.
 WARNING = 3

@@ -14,7 +14,7 @@ from lobsdice.data import Data, Initial, Terminal, prepare
 from lobsdice.episodes import Episodes, mixture
 from lobsdice.errors import LobsDICEError
 from lobsdice.formats import DEFAULTS, ReadOptions, describe, read, write
-from lobsdice.pages.html import plural
+from lobsdice.wording import plural
 
 # tyro takes a list of arguments without a default to default to an empty one; ours must not.
 Files = Annotated[

@@ -8,7 +8,7 @@ from rich import box
 from rich.table import Table
 
 from lobsdice import console
-from lobsdice.pages.html import plural
+from lobsdice.wording import plural
 
 Report = dict[str, Any]
 

@@ -11,7 +11,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import tyro
 from tyro.conf import Positional
 
-from lobsdice import console
+from lobsdice.cli.folders import readable
 from lobsdice.errors import LobsDICEError
 from lobsdice.files import atomic
 
@@ -85,11 +85,8 @@ class Report:
         from lobsdice.reporting.recorded import recorded
 
         runs = {self.folder.resolve(): run}
-        for folder in self.compare:
-            try:
-                runs.setdefault(folder.resolve(), recorded(folder))
-            except LobsDICEError as error:
-                console.say(f"left out: {error}")
+        for folder, other in readable(self.compare, recorded).items():
+            runs.setdefault(folder.resolve(), other)
         if len(runs) < 2:
             raise LobsDICEError(f"there is no other run to compare {self.folder} with")
         return page(list(runs.values()))

@@ -7,8 +7,8 @@ from typing import Annotated
 import tyro
 from tyro.conf import Positional
 
-from lobsdice import console
 from lobsdice.cli import output
+from lobsdice.cli.folders import readable
 from lobsdice.errors import LobsDICEError
 
 #: Of the other measures those for which 80 columns have room; --json has more.
@@ -59,16 +59,9 @@ class Select:
             print(f"take {kept.policy}, of step {kept.step}")
 
     def runs(self) -> list[Path]:
-        """The folders that hold runs: what a shell makes of runs/* may be more than that."""
+        """The folders that hold runs; one alone must be one."""
         from lobsdice.runs import RunFolder
 
-        found = []
-        for folder in self.folders:
-            try:
-                RunFolder(folder).config()
-                found.append(folder)
-            except LobsDICEError as error:
-                if len(self.folders) == 1:
-                    raise
-                console.say(f"left out: {error}")
-        return found
+        if len(self.folders) == 1:
+            return list(self.folders)
+        return list(readable(self.folders, lambda folder: RunFolder(folder).config()))

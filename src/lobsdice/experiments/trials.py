@@ -28,13 +28,13 @@ from lobsdice.experiments.design import IDENTITY, Plan, Trial
 from lobsdice.experiments.sources import Source
 from lobsdice.files import atomic
 from lobsdice.loggers import Row
-from lobsdice.pages.html import plural
 from lobsdice.policy import Policy
 from lobsdice.runs import CHECKPOINT, CONFIG, RunFolder, read_rows
 from lobsdice.tasks import SOURCES
 from lobsdice.tasks.table import spec_of
 from lobsdice.tasks.task import divide, needed
 from lobsdice.training import Fleet, train_fleet
+from lobsdice.wording import plural
 
 RUNS, TRIALS, SCORES, FAILURE = "runs", "trials.json", "scores.csv", "failure.txt"
 

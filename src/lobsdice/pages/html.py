@@ -67,10 +67,6 @@ def words(value: Any) -> str:
     return str(value)
 
 
-def plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 @dataclass(frozen=True)
 class Column:
     """A column of a table: its heading and the key of its values in each row."""

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from lobsdice.pages.html import Column, Html, document, plural, section, table, tag, words
+from lobsdice.pages.html import Column, Html, document, section, table, tag, words
 from lobsdice.reporting.curves import charts
 from lobsdice.reporting.page import footer, notices
 from lobsdice.reporting.recorded import Recorded, Variant, differences, flatten
 from lobsdice.reporting.scores import outcomes
+from lobsdice.wording import plural
 
 
 def page(runs: Sequence[Recorded]) -> str:

@@ -18,7 +18,6 @@ from lobsdice.pages.html import (
     document,
     facts,
     join,
-    plural,
     section,
     table,
     tag,
@@ -30,6 +29,7 @@ from lobsdice.reporting.findings import Findings
 from lobsdice.reporting.recorded import Recorded
 from lobsdice.reporting.scores import Summary, brief, outcomes, scores, summarise
 from lobsdice.runs import describe
+from lobsdice.wording import plural
 
 #: Demonstrations whose coverage is drawn, and rows of the audit's tables.
 MOST_CURVES, MOST_ROWS = 4, 8

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from lobsdice.episodes import Episodes
-from lobsdice.pages.html import plural
 from lobsdice.reporting.recorded import Recorded
 from lobsdice.reporting.scores import Summary, brief
+from lobsdice.wording import plural
 
 
 def learned(run: Recorded, expert: Episodes | None, offline: Episodes | None) -> str:
