@@ -2,6 +2,7 @@
 
 python benchmarks/steadiness.py --task walker2d --steps 200000 --out runs/steadiness-walker2d
 python benchmarks/steadiness.py --study hyperparameters --task ant --out runs/steadiness-ant
+python benchmarks/steadiness.py --study sharpness --mixture 100 1000 1000 --out runs/sharpness
 
 All variants and seeds train in one program. Writes the folder of a fleet (its metrics.csv has one
 row for each evaluation of each run) and prints, for each variant, the score of the last policies
@@ -43,17 +44,31 @@ STUDIES = {
         "default": ({}, {}),
         "cooldown 1": ({}, {"cooldown": 1.0}),
     },
+    # What lets the weights tell the expert's transitions from others more sharply.
+    "sharpness": {
+        "default": ({}, {}),
+        "ratio penalty 0.03": ({"ratio_penalty": 0.03}, {}),
+        "ratio penalty 0.01": ({"ratio_penalty": 0.01}, {}),
+        "ratio penalty 0.001": ({"ratio_penalty": 0.001}, {}),
+        "ratio floor 1e-5": ({"ratio_floor": 1e-5}, {}),
+        "alpha 0.01": ({"alpha": 0.01}, {}),
+        "gamma 0.999": ({"gamma": 0.999}, {}),
+        "nu penalty 1e-3": ({"nu_penalty": 1e-3}, {}),
+        "nu penalty 1e-5": ({"nu_penalty": 1e-5}, {}),
+        "ratio penalty 0.01, gamma 0.999": ({"ratio_penalty": 0.01, "gamma": 0.999}, {}),
+    },
 }
 
 
 @dataclass(frozen=True)
 class Study:
     out: Path
-    study: Literal["averaging", "hyperparameters", "cooldown"] = "averaging"
+    study: Literal["averaging", "hyperparameters", "cooldown", "sharpness"] = "averaging"
     task: str = "walker2d"
     steps: int = 200_000
     seeds: int = 5
     mixture: tuple[int, int, int] = (100, 500, 500)
+    evaluations: int = 25
 
     def run(self) -> None:
         counts: dict[str, int] = dict(zip(SOURCES, self.mixture, strict=True))
@@ -65,9 +80,8 @@ class Study:
         )
         resume = (self.out / "config.json").exists()
         fleet = Fleet(members, (task.data,))
-        run = train_fleet(
-            fleet, evaluate=task.evaluate, every=self.steps // 25, out=self.out, resume=resume
-        )
+        every = self.steps // self.evaluations
+        run = train_fleet(fleet, evaluate=task.evaluate, every=every, out=self.out, resume=resume)
         for i, name in enumerate(STUDIES[self.study]):
             self.report(name, [row for row in run.rows if row["run"] // self.seeds == i])
 
@@ -75,7 +89,7 @@ class Study:
         last = [row["score"] for row in rows if row["step"] == self.steps]
         late = [row["score"] for row in rows if row["step"] > self.steps / 2]
         print(
-            f"{name:28s} last {np.mean(last):6.1f} ± {np.std(last):5.1f}   "
+            f"{name:32s} last {np.mean(last):6.1f} ± {np.std(last):5.1f}   "
             f"second half: mean {np.mean(late):6.1f}, worst {np.min(late):6.1f}"
         )
 
