@@ -142,6 +142,39 @@ def test_what_is_finished_is_not_run_again(files, tmp_path, begun):
     assert len(rows) == 4 and before.splitlines()[1] in (tmp_path / "scores.csv").read_text()
 
 
+def test_runs_of_another_experiment_are_reused_and_cut(files, tmp_path, begun):
+    grid = Grid(env=("hopper",), algorithms=("lobsdice",), seeds=1, sizes=(1,), expert=1)
+    longer, shorter = tmp_path / "mujoco", tmp_path / "gamma_one"
+    experiment("mujoco", grid, replace(PLAN, steps=16), longer, data=files)
+    experiment("gamma_one", grid, PLAN, shorter, data=files, reuse=[longer])
+    assert begun == [[(0, 0)], [(0, 0)]]  # once with discount, once without
+    known, fresh = read(shorter / "scores.csv")
+    assert known == read(longer / "scores.csv")[0] and known["step"] == "8"
+    assert (known["gamma"], fresh["gamma"]) == ("0.99", "1.0")
+
+
+def test_runs_that_did_not_measure_what_is_asked_are_not_reused(files, tmp_path, begun):
+    grid = Grid(env=("hopper",), algorithms=("bco",), seeds=1, sizes=(1,), expert=1)
+    plain, labelled, again = (tmp_path / name for name in ("plain", "labelled", "again"))
+    experiment("mujoco", grid, PLAN, plain, data=files)
+    experiment("idm_error", grid, PLAN, labelled, data=files, reuse=[plain])
+    assert len(begun) == 2 and float(read(labelled / "scores.csv")[0]["inverse_expert_error"]) > 0
+    experiment("mujoco", grid, PLAN, again, data=files, reuse=[labelled])
+    assert len(begun) == 2
+
+
+def test_runs_of_other_settings_are_not_reused(tmp_path):
+    there, here = tmp_path / "there", tmp_path / "here"
+    with pytest.raises(LobsDICEError, match="no folder of an experiment"):
+        experiment("mujoco", TOY, PLAN, here, reuse=[there])
+    cooled = replace(PLAN, cooldown=0.5)
+    claim(there, asdict(cooled) | {"experiment": "mujoco", "data": "built-in"})
+    with pytest.raises(LobsDICEError, match="cooldown differ"):
+        experiment("mujoco", TOY, PLAN, here, reuse=[there])
+    with pytest.raises(LobsDICEError, match="steps differ"):  # what a cooldown depends on
+        experiment("mujoco", TOY, replace(cooled, steps=16), here, reuse=[there])
+
+
 def test_other_settings_in_the_same_folder_are_refused(tmp_path):
     claim(tmp_path, asdict(PLAN) | {"experiment": "mujoco", "data": "built-in"})
     with pytest.raises(LobsDICEError, match="other settings \\(steps differ"):

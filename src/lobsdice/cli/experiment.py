@@ -79,6 +79,9 @@ class _Continuous:
     data: str = "built-in"
     """built-in (collected here), d4rl:FOLDER, minari:NAMESPACE, or a path with {env} and {source}
     in it; sources are expert, medium and random."""
+    reuse: tuple[Path, ...] = ()
+    """Folders of experiments, this or others, whose runs need not be repeated; longer ones are cut
+    at --steps."""
     grid: OmitArgPrefixes[Grid] = field(default_factory=Grid)
     plan: OmitArgPrefixes[Plan] = field(default_factory=Plan)
     name: ClassVar[str]
@@ -86,7 +89,9 @@ class _Continuous:
     def run(self) -> None:
         from lobsdice.experiments.mujoco import experiment
 
-        _report(experiment(self.name, self.grid, self.plan, self.out, data=self.data))
+        _report(
+            experiment(self.name, self.grid, self.plan, self.out, data=self.data, reuse=self.reuse)
+        )
 
 
 @dataclass(frozen=True)
@@ -111,6 +116,7 @@ class FewerDemonstrations(_Continuous):
 
     Example:
         lobsdice experiment fewer-demonstrations -o results/fewer_demonstrations
+        lobsdice experiment fewer-demonstrations --reuse results/mujoco -o results/fewer
     """
 
     name = "fewer_demonstrations"

@@ -20,7 +20,7 @@ from lobsdice import plots
 from lobsdice.experiments import statistics, storage, tables
 from lobsdice.experiments.design import Grid, Plan, Trial
 from lobsdice.experiments.sources import make_source
-from lobsdice.experiments.trials import SCORES, failures, run_all
+from lobsdice.experiments.trials import LABELLED, SCORES, failures, run_all
 from lobsdice.loggers import Row
 from lobsdice.plots import standard_error
 
@@ -56,13 +56,26 @@ EXPERIMENTS = {
 
 
 def experiment(
-    name: str, grid: Grid, plan: Plan, folder: Path, *, data: str = "built-in"
+    name: str,
+    grid: Grid,
+    plan: Plan,
+    folder: Path,
+    *,
+    data: str = "built-in",
+    reuse: Sequence[Path] = (),
 ) -> list[Path]:
-    """Run what is missing, then write the tables and the figure, functions of scores.csv."""
+    """Run what is missing, then write the tables and the figure, functions of scores.csv.
+
+    Runs in the folders of `reuse`, of this or another experiment, are taken over; longer ones are
+    cut. That is a run of so many steps, since only a cooldown knows how many are to come.
+    """
     settings = asdict(plan) | {"experiment": name, "data": data}
+    lengths = set() if plan.cooldown else {"steps"}
+    for other in reuse:
+        storage.check_alike(other, settings, apart_from={"experiment", "every"} | lengths)
     storage.claim(folder, settings)
     trials = EXPERIMENTS[name].trials(grid)
-    rows = run_all(trials, plan, make_source(data), folder)
+    rows = run_all(trials, plan, make_source(data), folder, reuse=reuse)
     return [folder / SCORES, *write_tables(name, rows, folder), *draw(name, folder)]
 
 
@@ -83,7 +96,7 @@ def draw(name: str, folder: Path) -> list[Path]:
     """The figure of scores.csv."""
     if name == "idm_error":
         label = "squared error on the expert's actions"
-        figure = plots.last_bars(folder / SCORES, column="inverse_expert_error", label=label)
+        figure = plots.last_bars(folder / SCORES, column=LABELLED, label=label)
     else:
         _, curve, label = EXPERIMENTS[name]
         figure = plots.learning_grid(folder / SCORES, curve=curve, label=label)

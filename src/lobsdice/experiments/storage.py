@@ -25,18 +25,30 @@ class Block(NamedTuple):
 
 def claim(folder: Path, settings: dict[str, Any]) -> None:
     """Write the settings down, or raise if the folder holds results of other settings."""
-    path = folder / SETTINGS
-    if path.exists():
-        found = json.loads(path.read_text())
-        differing = sorted(key for key in found | settings if found.get(key) != settings.get(key))
-        if differing:
+    if (folder / SETTINGS).exists():
+        if differing := _differing(folder, settings):
             raise LobsDICEError(
                 f"{folder} holds results of other settings ({', '.join(differing)} differ); "
                 "choose another folder, or remove this one"
             )
         return
-    with atomic(path) as temporary:
+    with atomic(folder / SETTINGS) as temporary:
         temporary.write_text(json.dumps(settings, indent=2) + "\n")
+
+
+def check_alike(folder: Path, settings: dict[str, Any], *, apart_from: set[str]) -> None:
+    """Raise unless the folder holds results of these settings, but for some that may differ."""
+    if not (folder / SETTINGS).exists():
+        raise LobsDICEError(f"{folder} has no {SETTINGS}: it is no folder of an experiment")
+    if differing := [key for key in _differing(folder, settings) if key not in apart_from]:
+        raise LobsDICEError(
+            f"the runs of {folder} cannot be reused: other settings ({', '.join(differing)} differ)"
+        )
+
+
+def _differing(folder: Path, settings: dict[str, Any]) -> list[str]:
+    found = json.loads((folder / SETTINGS).read_text())
+    return sorted(key for key in found | settings if found.get(key) != settings.get(key))
 
 
 def save(folder: Path, block: Block) -> None:

@@ -37,10 +37,23 @@ from lobsdice.training import Fleet, train_fleet
 from lobsdice.wording import plural
 
 RUNS, TRIALS, SCORES, FAILURE = "runs", "trials.json", "scores.csv", "failure.txt"
+#: What only a labelled trial can measure.
+LABELLED = "inverse_expert_error"
 
 
-def run_all(trials: Sequence[Trial], plan: Plan, source: Source, folder: Path) -> list[Row]:
-    """Run what is not finished, and give the scores of all; a failure does not stop the rest."""
+def run_all(
+    trials: Sequence[Trial],
+    plan: Plan,
+    source: Source,
+    folder: Path,
+    *,
+    reuse: Sequence[Path] = (),
+) -> list[Row]:
+    """Run what is not finished, and give the scores of all; a failure does not stop the rest.
+
+    Runs that the folders of `reuse` have are taken over from there.
+    """
+    _adopt(trials, plan, reuse, folder)
     for path in _unfinished(folder, plan):  # begun earlier: it goes on as it was begun
         _run(path, _read_trials(path), plan, source)
     known = {_identity(row) for row in scores(trials, plan, folder)}
@@ -129,17 +142,29 @@ def _evaluation(trials: Sequence[Trial], plan: Plan, source: Source) -> Callable
 
 def scores(trials: Iterable[Trial], plan: Plan, folder: Path) -> list[Row]:
     """The evaluations of those of the trials that are finished."""
+    return _finished(trials, plan, _stored(folder))
+
+
+def _stored(folder: Path) -> list[Row]:
+    return [*read_rows(folder / SCORES), *_fresh(folder)]
+
+
+def _finished(trials: Iterable[Trial], plan: Plan, stored: Iterable[Row]) -> list[Row]:
+    """The rows of those of the trials that have come to the plan's last step, up to there."""
     wanted = {_identity(trial.columns()): trial for trial in trials}
-    found: dict[tuple, list[Row]] = {}
-    for row in [*read_rows(folder / SCORES), *_fresh(folder)]:
-        if _identity(row) in wanted:
-            found.setdefault(_identity(row), []).append(row)
-    rows = []
-    for identity in wanted:
-        mine = {row["step"]: row for row in found.get(identity, [])}  # a fresh row replaces
-        if mine and max(mine) == plan.steps:
-            rows.extend(mine.values())
-    return rows
+    found: dict[tuple, dict[int, Row]] = {identity: {} for identity in wanted}
+    for row in stored:
+        trial = wanted.get(_identity(row))
+        if trial and row["step"] <= plan.steps and (not trial.labelled or row.get(LABELLED)):
+            found[_identity(row)][row["step"]] = row  # a fresh row replaces
+    return [row for mine in found.values() if plan.steps in mine for row in mine.values()]
+
+
+def _adopt(trials: Sequence[Trial], plan: Plan, others: Sequence[Path], folder: Path) -> None:
+    """Enter runs of other folders into this one's table, cut where the plan ends."""
+    adopted = _finished(trials, plan, [row for other in others for row in _stored(other)])
+    if adopted:
+        tables.write(folder / SCORES, _all_columns([*read_rows(folder / SCORES), *adopted]))
 
 
 def failures(folder: Path) -> dict[str, str]:
@@ -168,7 +193,7 @@ def _fresh(folder: Path) -> list[Row]:
 
 def _measured(row: Row) -> Row:
     """What a table of scores keeps of a row of metrics: no losses, those stay with the run."""
-    kept = ("step", "return", "return_std", "score", "inverse_error", "inverse_expert_error")
+    kept = ("step", "return", "return_std", "score", "inverse_error", LABELLED)
     return {k: row[k] for k in kept if k in row}
 
 
