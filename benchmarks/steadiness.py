@@ -1,12 +1,12 @@
-"""What steadies the last policy: averaged weights, a falling learning rate, hyperparameters.
+"""What steadies the last policy: averaged weights, a falling learning rate, sharper weights.
 
 python benchmarks/steadiness.py --task walker2d --steps 200000 --out runs/steadiness-walker2d
 python benchmarks/steadiness.py --study hyperparameters --task ant --out runs/steadiness-ant
-python benchmarks/steadiness.py --study sharpness --mixture 100 1000 1000 --out runs/sharpness
+python benchmarks/steadiness.py --study sharpness --mixture 100 1000 1000 --out runs/weights
 
 All variants and seeds train in one program. Writes the folder of a fleet (its metrics.csv has one
-row for each evaluation of each run) and prints, for each variant, the score of the last policies
-and the mean and the worst score over the second half of training.
+row for each evaluation of each run) and prints, for each variant, the score of the last policies,
+the mean and the worst score over the second half of training, and where the weights lie there.
 """
 
 from dataclasses import dataclass
@@ -18,9 +18,12 @@ import tyro
 
 from lobsdice import LobsDICE, Options, load
 from lobsdice.engine import Member
+from lobsdice.plots import standard_error
 from lobsdice.tasks import SOURCES
 from lobsdice.training import Fleet, train_fleet
 
+#: What is told of the weights, on rows held out.
+WEIGHTS = ("mass_expert", "mass_medium", "effective_share")
 #: What differs from the defaults of the algorithm, and of training.
 STUDIES = {
     "averaging": {
@@ -80,17 +83,21 @@ class Study:
         )
         resume = (self.out / "config.json").exists()
         fleet = Fleet(members, (task.data,))
-        every = self.steps // self.evaluations
+        every = -(-self.steps // self.evaluations)
         run = train_fleet(fleet, evaluate=task.evaluate, every=every, out=self.out, resume=resume)
         for i, name in enumerate(STUDIES[self.study]):
             self.report(name, [row for row in run.rows if row["run"] // self.seeds == i])
 
     def report(self, name: str, rows: list) -> None:
         last = [row["score"] for row in rows if row["step"] == self.steps]
-        late = [row["score"] for row in rows if row["step"] > self.steps / 2]
+        late = [row for row in rows if row["step"] > self.steps / 2]
+        scores = np.array([[r["score"] for r in late if r["seed"] == s] for s in range(self.seeds)])
+        means = {key: np.mean([row[key] for row in late]) for key in WEIGHTS}
         print(
-            f"{name:32s} last {np.mean(last):6.1f} ± {np.std(last):5.1f}   "
-            f"second half: mean {np.mean(late):6.1f}, worst {np.min(late):6.1f}"
+            f"{name:32s} last {np.mean(last):5.1f} ± {np.std(last):4.1f}   second half: "
+            f"mean {scores.mean():5.1f} ± {standard_error(scores.mean(axis=1)):4.1f} (s.e.), "
+            f"worst {scores.min():5.1f}; "
+            + ", ".join(f"{key} {value:.4f}" for key, value in means.items())
         )
 
 

@@ -14,6 +14,7 @@ import pytest
 from worlds import noise
 
 from lobsdice.errors import LobsDICEError
+from lobsdice.experiments import tables
 from lobsdice.experiments import trials as runner
 from lobsdice.experiments.design import COMPARED, Grid, Plan, Trial
 from lobsdice.experiments.mujoco import EXPERIMENTS, aggregate, experiment, summary
@@ -144,13 +145,27 @@ def test_what_is_finished_is_not_run_again(files, tmp_path, begun):
 
 def test_runs_of_another_experiment_are_reused_and_cut(files, tmp_path, begun):
     grid = Grid(env=("hopper",), algorithms=("lobsdice",), seeds=1, sizes=(1,), expert=1)
-    longer, shorter = tmp_path / "mujoco", tmp_path / "gamma_one"
+    longer, short, both = (tmp_path / name for name in ("longer", "short", "both"))
     experiment("mujoco", grid, replace(PLAN, steps=16), longer, data=files)
-    experiment("gamma_one", grid, PLAN, shorter, data=files, reuse=[longer])
-    assert begun == [[(0, 0)], [(0, 0)]]  # once with discount, once without
-    known, fresh = read(shorter / "scores.csv")
-    assert known == read(longer / "scores.csv")[0] and known["step"] == "8"
+    experiment("mujoco", grid, PLAN, short, data=files)
+    experiment("gamma_one", grid, PLAN, both, data=files, reuse=[longer])
+    assert len(begun) == 3  # twice with discount, once without
+    known, fresh = read(both / "scores.csv")
     assert (known["gamma"], fresh["gamma"]) == ("0.99", "1.0")
+    assert known == read(longer / "scores.csv")[0]
+    assert [known] == read(short / "scores.csv")  # the first steps of a longer run are a run
+
+
+def test_a_run_is_taken_whole_from_the_first_folder_that_has_it(tmp_path, begun):
+    trials = TOY.trials(["bc"])
+    here, first, second = (tmp_path / name for name in ("here", "first", "second"))
+    for folder, score, some in ((here, 1, trials[:1]), (first, 2, trials[:2]), (second, 3, trials)):
+        rows = [t.columns() | {"step": step, "score": score} for t in some for step in (score, 8)]
+        tables.write(folder / "scores.csv", rows)
+    run_all(trials, PLAN, BuiltIn(), here, reuse=[first, second])
+    found = [(row["step"], row["score"]) for row in read(here / "scores.csv")]
+    wanted = [("1", "1"), ("8", "1"), ("2", "2"), ("8", "2"), *[("3", "3"), ("8", "3")] * 2]
+    assert found == wanted and not begun
 
 
 def test_runs_that_did_not_measure_what_is_asked_are_not_reused(files, tmp_path, begun):

@@ -81,7 +81,7 @@ class _Continuous:
     in it; sources are expert, medium and random."""
     reuse: tuple[Path, ...] = ()
     """Folders of experiments, this or others, whose runs need not be repeated; longer ones are cut
-    at --steps."""
+    at --steps, if they were evaluated there."""
     grid: OmitArgPrefixes[Grid] = field(default_factory=Grid)
     plan: OmitArgPrefixes[Plan] = field(default_factory=Plan)
     name: ClassVar[str]

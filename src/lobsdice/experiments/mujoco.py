@@ -20,7 +20,7 @@ from lobsdice import plots
 from lobsdice.experiments import statistics, storage, tables
 from lobsdice.experiments.design import Grid, Plan, Trial
 from lobsdice.experiments.sources import make_source
-from lobsdice.experiments.trials import LABELLED, SCORES, failures, run_all
+from lobsdice.experiments.trials import EXPERT_ERROR, SCORES, failures, run_all
 from lobsdice.loggers import Row
 from lobsdice.plots import standard_error
 
@@ -66,8 +66,8 @@ def experiment(
 ) -> list[Path]:
     """Run what is missing, then write the tables and the figure, functions of scores.csv.
 
-    Runs in the folders of `reuse`, of this or another experiment, are taken over; longer ones are
-    cut. That is a run of so many steps, since only a cooldown knows how many are to come.
+    Runs in the folders of `reuse`, of this or another experiment, are taken over. Longer ones are
+    cut: without a cooldown the first n steps of a longer run are a run of n steps.
     """
     settings = asdict(plan) | {"experiment": name, "data": data}
     lengths = set() if plan.cooldown else {"steps"}
@@ -96,7 +96,7 @@ def draw(name: str, folder: Path) -> list[Path]:
     """The figure of scores.csv."""
     if name == "idm_error":
         label = "squared error on the expert's actions"
-        figure = plots.last_bars(folder / SCORES, column=LABELLED, label=label)
+        figure = plots.last_bars(folder / SCORES, column=EXPERT_ERROR, label=label)
     else:
         _, curve, label = EXPERIMENTS[name]
         figure = plots.learning_grid(folder / SCORES, curve=curve, label=label)

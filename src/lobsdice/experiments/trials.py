@@ -37,8 +37,11 @@ from lobsdice.training import Fleet, train_fleet
 from lobsdice.wording import plural
 
 RUNS, TRIALS, SCORES, FAILURE = "runs", "trials.json", "scores.csv", "failure.txt"
-#: What only a labelled trial can measure.
-LABELLED = "inverse_expert_error"
+#: The column that only a labelled trial has.
+EXPERT_ERROR = "inverse_expert_error"
+
+#: The rows of each run, by what tells it from others and by their steps.
+Runs = dict[tuple, dict[int, Row]]
 
 
 def run_all(
@@ -142,29 +145,43 @@ def _evaluation(trials: Sequence[Trial], plan: Plan, source: Source) -> Callable
 
 def scores(trials: Iterable[Trial], plan: Plan, folder: Path) -> list[Row]:
     """The evaluations of those of the trials that are finished."""
-    return _finished(trials, plan, _stored(folder))
+    runs = _stored(folder)
+    return [row for trial in trials for row in _rows_of(trial, plan, runs)]
 
 
-def _stored(folder: Path) -> list[Row]:
-    return [*read_rows(folder / SCORES), *_fresh(folder)]
+def _stored(folder: Path) -> Runs:
+    """All that a folder knows, run by run; a fresh row replaces one of the table."""
+    runs: Runs = {}
+    for row in [*read_rows(folder / SCORES), *_fresh(folder)]:
+        runs.setdefault(_identity(row), {})[row["step"]] = row
+    return runs
 
 
-def _finished(trials: Iterable[Trial], plan: Plan, stored: Iterable[Row]) -> list[Row]:
-    """The rows of those of the trials that have come to the plan's last step, up to there."""
-    wanted = {_identity(trial.columns()): trial for trial in trials}
-    found: dict[tuple, dict[int, Row]] = {identity: {} for identity in wanted}
-    for row in stored:
-        trial = wanted.get(_identity(row))
-        if trial and row["step"] <= plan.steps and (not trial.labelled or row.get(LABELLED)):
-            found[_identity(row)][row["step"]] = row  # a fresh row replaces
-    return [row for mine in found.values() if plan.steps in mine for row in mine.values()]
+def _rows_of(trial: Trial, plan: Plan, runs: Runs) -> list[Row]:
+    """The rows of a trial up to the plan's last step; none if it has not come that far."""
+    mine = runs.get(_identity(trial.columns()), {})
+    return [row for step, row in mine.items() if step <= plan.steps] if plan.steps in mine else []
 
 
 def _adopt(trials: Sequence[Trial], plan: Plan, others: Sequence[Path], folder: Path) -> None:
-    """Enter runs of other folders into this one's table, cut where the plan ends."""
-    adopted = _finished(trials, plan, [row for other in others for row in _stored(other)])
-    if adopted:
+    """Enter runs of other folders into this one's table, each whole from the first that has it."""
+    here, elsewhere = _stored(folder), [_stored(other) for other in others]
+    missing = [trial for trial in trials if not _rows_of(trial, plan, here)]
+    found = [
+        next((rows for runs in elsewhere if _serves(rows := _rows_of(t, plan, runs), t)), [])
+        for t in missing
+    ]
+    if others:
+        console.say(f"{plural(sum(map(bool, found)), 'run')} of {len(missing)} taken over")
+    if any(found):
+        adopted = [row for rows in found for row in rows]
         tables.write(folder / SCORES, _all_columns([*read_rows(folder / SCORES), *adopted]))
+
+
+def _serves(rows: list[Row], trial: Trial) -> bool:
+    """Whether a run of another experiment has measured what a trial is for."""
+    needed = {"score", EXPERT_ERROR} if trial.labelled else {"score"}
+    return bool(rows) and all(needed <= row.keys() for row in rows)
 
 
 def failures(folder: Path) -> dict[str, str]:
@@ -193,7 +210,7 @@ def _fresh(folder: Path) -> list[Row]:
 
 def _measured(row: Row) -> Row:
     """What a table of scores keeps of a row of metrics: no losses, those stay with the run."""
-    kept = ("step", "return", "return_std", "score", "inverse_error", LABELLED)
+    kept = ("step", "return", "return_std", "score", "inverse_error", EXPERT_ERROR)
     return {k: row[k] for k in kept if k in row}
 
 
