@@ -171,7 +171,7 @@ def _adopt(trials: Sequence[Trial], plan: Plan, others: Sequence[Path], folder: 
         next((rows for runs in elsewhere if _serves(rows := _rows_of(t, plan, runs), t)), [])
         for t in missing
     ]
-    if others:
+    if others and missing:
         console.say(f"{plural(sum(map(bool, found)), 'run')} of {len(missing)} taken over")
     if any(found):
         adopted = [row for rows in found for row in rows]
