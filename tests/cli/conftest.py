@@ -4,6 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lobsdice import console
 from lobsdice.cli import main
 from lobsdice.episodes import Episodes
 from lobsdice.formats import write
@@ -17,8 +18,10 @@ class Result:
 
 
 @pytest.fixture
-def lobsdice(capfd):
-    """Run a command line in this process."""
+def lobsdice(capfd, monkeypatch):
+    """Run a command line in this process; what it says does not depend on how long it takes."""
+    monkeypatch.setattr(console, "PATIENCE", 1e6)
+    monkeypatch.setattr(console, "SECONDS_BETWEEN_LINES", 1e6)
 
     def run(*words: str | Path) -> Result:
         code = main([str(word) for word in words])
