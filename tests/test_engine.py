@@ -13,6 +13,7 @@ from lobsdice.algorithms.base import Defaults, hyperparameters
 from lobsdice.data import Data, Observations, Transitions
 from lobsdice.engine import (
     ADAM,
+    Member,
     Options,
     State,
     draw,
@@ -22,6 +23,7 @@ from lobsdice.engine import (
     step,
     suspects,
 )
+from lobsdice.training import Fleet, iterate
 
 DATAS = [noise_data(seed=seed) for seed in range(2)]
 
@@ -130,15 +132,18 @@ def test_the_average_forgets_fast_at_first_and_slowly_later():
         assert float(states[i + 1].average) == pytest.approx(average, rel=1e-5)
 
 
-def test_a_run_that_fails_stays_where_it_was():
+@pytest.mark.parametrize("chunk", [1, 5])
+def test_a_run_that_fails_stays_where_its_chunk_began(chunk):
     """The logarithm of a negative weight is the first number that is not finite."""
-    states = take(15)
-    found = weights(states)
-    first = int(np.flatnonzero(found < 0)[0])  # the state with which step `first` fails
-    last = states[-1]
-    assert int(last.failed_at) == first
+    first = int(np.flatnonzero(weights(take(15)) < 0)[0])  # the state with which step `first` fails
+    fleet = Fleet((Member(Line(), options=Options(steps=15)),), (DATAS[0],))
+    states = [now.state for now in iterate(fleet, every=chunk)]
+    found = np.array([float(state.nets.policy[0]) for state in states])
+    last, begun = states[-1], first // chunk
+    assert int(last.failed_at[0]) == first
     names = suspects({"loss": 0, "log": 0})
-    assert [n for i, n in enumerate(names) if int(last.failed_in) >> i & 1] == ["log"]
-    assert (found[first:] == found[first]).all()
-    assert all(int(state.failed_at) == -1 for state in states[: first + 1])
-    assert float(last.average) == float(states[first].average)
+    assert [n for i, n in enumerate(names) if int(last.failed_in[0]) >> i & 1] == ["log"]
+    np.testing.assert_allclose(found[:begun], weights(take(15))[chunk : first + 1 : chunk])
+    assert (found[begun:] == found[begun - 1]).all()
+    assert all(int(state.failed_at[0]) == -1 for state in states[:begun])
+    assert float(last.average[0]) == float(states[begun - 1].average[0])

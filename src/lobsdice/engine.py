@@ -154,7 +154,7 @@ def step(
     *,
     penalised: bool,
 ) -> tuple[State, Metrics]:
-    """One gradient step of one run; a run that has failed stays where it was."""
+    """One gradient step of one run, whatever comes of it."""
     loss = partial(algorithm.loss, penalised=penalised)
     gradients, metrics = jax.grad(loss, has_aux=True)(state.nets, batch, key)
     trouble = _trouble(gradients, metrics)
@@ -170,7 +170,10 @@ def step(
     # Early on the average forgets fast, so that it does not remember the initial weights.
     decay = jnp.minimum(options.average, (1 + now) / (10 + now))
     average = jax.tree.map(lambda old, x: x + decay * (old - x), state.average, nets.policy)
-    return _unless_failed(state, State(nets, optimiser, average, now, trouble)), metrics
+    first = (state.failed_at < 0) & (trouble != 0)
+    failed_at = jnp.where(first, now, state.failed_at)
+    failed_in = jnp.where(first, trouble, state.failed_in)
+    return State(nets, optimiser, average, failed_at, failed_in), metrics
 
 
 def _trouble(gradients: Any, metrics: Metrics) -> Int[Array, ""]:
@@ -187,12 +190,11 @@ def suspects(metrics: Mapping[str, Any]) -> list[str]:
 
 
 def _unless_failed(old: State, new: State) -> State:
-    """`new`, but `old` with the step and the trouble written down if `new` is the first to fail."""
-    going = (old.failed_at < 0) & (new.failed_in == 0)
-    failing = (old.failed_at < 0) & (new.failed_in != 0)
-    kept = jax.tree.map(lambda o, n: jnp.where(going, n, o), old[:3], new[:3])
-    failure = jax.tree.map(lambda o, n: jnp.where(failing, n, o), old[3:], new[3:])
-    return State(*kept, *failure)
+    """`new`, but with the networks of `old` if the run has failed on the way or before."""
+    nets, optimiser, average = jax.tree.map(
+        lambda o, n: jnp.where(new.failed_at < 0, n, o), old[:3], new[:3]
+    )
+    return new._replace(nets=nets, optimiser=optimiser, average=average)
 
 
 def _cooling(options: Options, now: Int[Array, ""]) -> Float[Array, ""]:
@@ -214,11 +216,12 @@ def run_chunk(
 ) -> tuple[State, Metrics]:
     """`steps` gradient steps of every run, as one compiled program, and the means of the metrics.
 
-    The first step of each block of `penalty_every` is penalised; metrics are taken there.
+    The first step of each block of `penalty_every` is penalised; metrics are taken there. A run
+    that fails ends where it began: looking back only here spares each step a copy of the state.
     """
     every = algorithms.penalty_every
 
-    def one_run(algorithm, options, state, slices, key):
+    def one_run(algorithm, options, begun, slices, key):
         def advance(state, now, *, penalised):
             k_batch, k_loss = jax.random.split(jax.random.fold_in(key, now))
             batch = draw(k_batch, pool, slices, options.batch_size, hold_out=options.hold_out)
@@ -235,11 +238,11 @@ def run_chunk(
             return state, metrics
 
         starts = first + every * jnp.arange(steps // every, dtype=jnp.int32)
-        state, metrics = jax.lax.scan(partial(block, size=every), state, starts)
+        state, metrics = jax.lax.scan(partial(block, size=every), begun, starts)
         if rest := steps % every:
             state, last = block(state, first + steps - rest, size=rest)
             metrics = jax.tree.map(lambda x, y: jnp.append(x, y), metrics, last)
-        return state, jax.tree.map(jnp.mean, metrics)
+        return _unless_failed(begun, state), jax.tree.map(jnp.mean, metrics)
 
     return _over_runs(one_run, algorithms, options, states, slices, keys)
 

@@ -5,7 +5,6 @@ that survives interruption, and a progress bar.
 """
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -434,10 +433,8 @@ def _means(parts: list[Metrics], weights: list[int]) -> Means:
 
 
 def _wait(array: Any) -> None:
-    """Until it is computed; unlike JAX's own waiting, this hears Ctrl-C."""
-    start = time.perf_counter()
-    while not array.is_ready():
-        time.sleep(min(0.05, (time.perf_counter() - start) / 100))
+    """Until it is computed; JAX's own waiting, in this thread, would not hear Ctrl-C."""
+    _in_background(jax.block_until_ready, array).result()
 
 
 def _in_background(job: Callable[[Any], Any], argument: Any) -> Future:
