@@ -92,7 +92,7 @@ class Study:
         last = [row["score"] for row in rows if row["step"] == self.steps]
         late = [row for row in rows if row["step"] > self.steps / 2]
         scores = np.array([[r["score"] for r in late if r["seed"] == s] for s in range(self.seeds)])
-        means = {key: np.mean([row[key] for row in late]) for key in WEIGHTS}
+        means = {key: np.mean([row[key] for row in late]) for key in WEIGHTS if key in late[0]}
         print(
             f"{name:32s} last {np.mean(last):5.1f} ± {np.std(last):4.1f}   second half: "
             f"mean {scores.mean():5.1f} ± {standard_error(scores.mean(axis=1)):4.1f} (s.e.), "

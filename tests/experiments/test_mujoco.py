@@ -162,7 +162,7 @@ def test_a_run_is_taken_whole_from_the_first_folder_that_has_it(tmp_path, begun)
     for folder, score, some in ((here, 1, trials[:1]), (first, 2, trials[:2]), (second, 3, trials)):
         rows = [t.columns() | {"step": step, "score": score} for t in some for step in (score, 8)]
         tables.write(folder / "scores.csv", rows)
-    run_all(trials, PLAN, BuiltIn(), here, reuse=[first, second])
+    run_all([*trials, *trials], PLAN, BuiltIn(), here, reuse=[first, second])
     found = [(row["step"], row["score"]) for row in read(here / "scores.csv")]
     wanted = [("1", "1"), ("8", "1"), ("2", "2"), ("8", "2"), *[("3", "3"), ("8", "3")] * 2]
     assert found == wanted and not begun

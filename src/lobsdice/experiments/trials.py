@@ -56,7 +56,9 @@ def run_all(
 
     Runs that the folders of `reuse` have are taken over from there.
     """
-    _adopt(trials, plan, reuse, folder)
+    trials = list(dict.fromkeys(trials))  # one that is asked for twice is one
+    if reuse:
+        _adopt(trials, plan, reuse, folder)
     for path in _unfinished(folder, plan):  # begun earlier: it goes on as it was begun
         _run(path, _read_trials(path), plan, source)
     known = {_identity(row) for row in scores(trials, plan, folder)}
@@ -171,7 +173,7 @@ def _adopt(trials: Sequence[Trial], plan: Plan, others: Sequence[Path], folder: 
         next((rows for runs in elsewhere if _serves(rows := _rows_of(t, plan, runs), t)), [])
         for t in missing
     ]
-    if others and missing:
+    if missing:
         console.say(f"{plural(sum(map(bool, found)), 'run')} of {len(missing)} taken over")
     if any(found):
         adopted = [row for rows in found for row in rows]
