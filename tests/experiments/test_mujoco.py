@@ -85,6 +85,15 @@ def test_trials_on_the_same_data_share_it(files):
     assert len(fleet.datas) == 2 and len(fleet.datas[1].init) == 5
 
 
+@pytest.mark.parametrize("plan, penalty", [(PLAN, 0.1), (replace(PLAN, ratio_penalty=0.03), 0.03)])
+def test_a_plan_gives_its_penalty_to_every_algorithm_with_a_discriminator(files, plan, penalty):
+    grid = Grid(env=("hopper",), algorithms=COMPARED, seeds=1, sizes=(1,), expert=1)
+    made = {g[0].algorithm: make_fleet(g, plan, make_source(files)) for g in fleets(grid.trials())}
+    algorithms = {name: fleet.members[0].algorithm for name, fleet in made.items()}
+    found = {n: a.ratio_penalty for n, a in algorithms.items() if hasattr(a, "ratio_penalty")}
+    assert found == dict.fromkeys(("lobsdice", "demodicefo", "smodice", "opolo"), penalty)
+
+
 @pytest.mark.parametrize(
     "wrong", [{"env": ("cartpole",)}, {"algorithms": ("gail",)}, {"seeds": 0}, {"sizes": ()}]
 )

@@ -42,11 +42,13 @@ class Trial:
         """The trial with all forgotten that its data does not depend on."""
         return replace(self, algorithm="", seed=0, gamma=None)
 
-    def make(self) -> "Algorithm":
-        """The algorithm with its hyperparameters."""
+    def make(self, ratio_penalty: float | None = None) -> "Algorithm":
+        """The algorithm with its hyperparameters; a penalty is for those that have one."""
         from lobsdice.algorithms import ALGORITHMS
 
         settings = {} if self.gamma is None else {"gamma": self.gamma}
+        if ratio_penalty is not None and hasattr(ALGORITHMS[self.algorithm], "ratio_penalty"):
+            settings["ratio_penalty"] = ratio_penalty
         return ALGORITHMS[self.algorithm](**settings)
 
     def columns(self) -> dict[str, Any]:
@@ -80,6 +82,9 @@ class Plan:
     """Steps between evaluations (default: about a fiftieth of all)."""
     cooldown: float = 0.0
     """Last part of the steps (0 to 1) in which the learning rates fall, for every algorithm."""
+    ratio_penalty: float | None = None
+    """Weight of the gradient penalty on the discriminator, for every algorithm that has one
+    (default: the paper's 0.1)."""
 
     @cached_property
     def options(self) -> "Options":

@@ -88,7 +88,8 @@ def make_fleet(trials: Sequence[Trial], plan: Plan, source: Source) -> Fleet:
     """The trials as members of a fleet; those on the same data share it."""
     datasets = list(dict.fromkeys(trial.dataset for trial in trials))
     members = tuple(
-        Member(t.make(), t.seed, datasets.index(t.dataset), plan.options) for t in trials
+        Member(t.make(plan.ratio_penalty), t.seed, datasets.index(t.dataset), plan.options)
+        for t in trials
     )
     labels = members[0].algorithm.needs_labels
     return Fleet(members, tuple(make_data(d, source, labels=labels) for d in datasets))
