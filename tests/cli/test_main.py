@@ -34,6 +34,13 @@ def test_help_teaches_with_an_example(lobsdice, words):
     assert re.search(rf"[Ee]xample:\n +{' '.join(('lobsdice', *words))}", result.out)
 
 
+def test_help_says_each_default_once_and_never_as_nothing(lobsdice):
+    for words in paths(ROOT):
+        text = re.sub(r"[│\s]+", " ", lobsdice(*words, "--help").out)
+        assert "(default: None)" not in text and "(default: )" not in text, words
+        assert not re.search(r"\(default[^()]*\)\W+\(default", text), words
+
+
 @pytest.mark.parametrize("words", [(), ("data",)], ids=["lobsdice", "lobsdice data"])
 def test_a_group_alone_prints_its_help(lobsdice, words):
     assert lobsdice(*words) == lobsdice(*words, "--help")

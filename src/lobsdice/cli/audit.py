@@ -37,9 +37,7 @@ class Audit:
     """The demonstrations; actions in them are ignored."""
     offline: Files
     """One or more recordings with actions."""
-    out: Annotated[
-        str | None, tyro.conf.arg(aliases=["-o"], help_behavior_hint="(default: none)")
-    ] = None
+    out: Annotated[str | None, tyro.conf.arg(aliases=["-o"])] = None
     """Write the findings to this HTML page."""
     json: bool = False
     """Print JSON instead of tables."""

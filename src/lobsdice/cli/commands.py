@@ -1,8 +1,9 @@
 """The table of commands. To add one, write its dataclass and add a line here.
 
-A command is a frozen dataclass: its fields, documented by the docstrings below them, are the
-options; its own docstring, which ends in an example, is the help text; its `run()` does the work.
-It is named by `module:class`, so that only the command that is called gets imported.
+A command is a frozen dataclass: its fields, documented by the docstrings below them (which say
+`(default: ...)` where the value does not speak for itself), are the options; its own docstring,
+which ends in an example, is the help text; its `run()` does the work. It is named by
+`module:class`, so that only the command that is called gets imported.
 """
 
 from dataclasses import dataclass

@@ -205,10 +205,8 @@ class Collect:
     """Episodes of uniformly random actions."""
     seed: int = 0
     """Episodes depend on nothing but this and their number."""
-    workers: Annotated[
-        int | None, tyro.conf.arg(help_behavior_hint="(default: one a processor)")
-    ] = None
-    """Processes to use."""
+    workers: int | None = None
+    """Processes to use (default: one a processor)."""
     json: bool = False
     """Print JSON instead of tables."""
 

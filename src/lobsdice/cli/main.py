@@ -73,6 +73,8 @@ def _unknown(word: str, path: list[str], group: Group) -> str:
 def _parse(path: list[str], command: Command, words: list[str]) -> Runnable:
     import tyro
 
+    from lobsdice.cli.defaults import said_once
+
     module, _, name = command.target.partition(":")
     kind: Callable[..., Runnable] = getattr(importlib.import_module(module), name)
     return tyro.cli(
@@ -81,6 +83,7 @@ def _parse(path: list[str], command: Command, words: list[str]) -> Runnable:
         description=inspect.getdoc(kind),
         args=words,
         config=(tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone),
+        registry=said_once(),
     )
 
 

@@ -35,21 +35,12 @@ class Report:
 
     folder: Positional[Path]
     """The folder that `lobsdice train` has written."""
-    out: Annotated[
-        Path | None,
-        tyro.conf.arg(aliases=["-o"], help_behavior_hint="(default: report.html in the folder)"),
-    ] = None
-    """The page to write."""
-    compare: Annotated[
-        tuple[Path, ...],
-        tyro.conf.arg(metavar="FOLDER...", help_behavior_hint="(default: none)"),
-    ] = ()
+    out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    """The page to write (default: report.html in the folder)."""
+    compare: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FOLDER...")] = ()
     """Other runs to put side by side with this one."""
-    env: Annotated[
-        str | None,
-        tyro.conf.arg(help_behavior_hint="(default: what the run was evaluated in)"),
-    ] = None
-    """A Gymnasium id or a built-in task for the clip."""
+    env: str | None = None
+    """A Gymnasium id or a built-in task for the clip (default: what the run was evaluated in)."""
     no_audit: bool = False
     """Do not hold the demonstrations against the recordings; with large ones that takes a while."""
     no_clip: bool = False

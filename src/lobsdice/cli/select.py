@@ -35,8 +35,8 @@ class Select:
     """Folders of runs that were trained on the same data."""
     checkpoints: bool = False
     """Rank all steps that were logged, not only the last of each run."""
-    top: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: all)")] = None
-    """Show so many at most."""
+    top: int | None = None
+    """Show so many at most (default: all)."""
     json: bool = False
     """Print JSON instead of a table."""
 
