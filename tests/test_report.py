@@ -3,7 +3,7 @@
 import json
 import re
 import xml.etree.ElementTree as ElementTree
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,15 +11,19 @@ import pytest
 from worlds import noise
 
 from lobsdice.episodes import mixture
+from lobsdice.experiments.design import Trial
+from lobsdice.experiments.trials import TRIALS
 from lobsdice.pages.charts import Band, Chart, Line
 from lobsdice.pages.html import Column, Html, document, number, table, tag
-from lobsdice.reporting import clips
+from lobsdice.reporting import clips, comparison
 from lobsdice.reporting.curves import MEANING, groups, mean, thinned
 from lobsdice.reporting.findings import Findings
 from lobsdice.reporting.page import page
-from lobsdice.reporting.recorded import Recorded, Variant, differences, labels
+from lobsdice.reporting.recorded import Recorded, Variant, differences, labels, recorded
 from lobsdice.reporting.scores import scores, summarise
+from lobsdice.reporting.story import learned
 from lobsdice.reporting.weights import Weights, section
+from lobsdice.runs import RunFolder
 from lobsdice.selecting import BESIDE, CRITERION
 from lobsdice.tasks import load
 from lobsdice.tasks.environment import make
@@ -31,6 +35,12 @@ def cells(html: Html) -> list[list[str]]:
     """The rows of a table, without its head."""
     body = next(ElementTree.fromstring(f"<div>{html}</div>").iter("tbody"))
     return [["".join(cell.itertext()) for cell in row] for row in body]
+
+
+def labelled(label: str, made: str) -> Html:
+    """The table of this name in a page."""
+    (found,) = re.findall(f'<table[^>]*label="{label}".*?</table>', made)
+    return Html(found)
 
 
 def test_strings_are_escaped_where_they_enter():
@@ -162,6 +172,56 @@ def test_runs_that_differ_in_more_than_the_seed_are_told_apart():
     said = "".join(next(root.iter("header")).itertext())
     assert "run 1 stopped." in said and "they are compared below" in said
     assert "30 steps, 1 failure" in said and "failures" not in said
+
+
+def fleet_of(trials: list[Trial], folder: Path) -> Recorded:
+    """A fleet's folder as an experiment leaves it, read again."""
+    datasets = list(dict.fromkeys(trial.dataset for trial in trials))
+    runs = [
+        {"algorithm": {"name": "LobsDICE"}, "options": {"steps": 30}, "seed": trial.seed}
+        | {"data": datasets.index(trial.dataset)}
+        for trial in trials
+    ]
+    data = [{"fingerprint": f"data set {i}"} for i in range(len(datasets))]
+    RunFolder(folder).begin({"runs": runs, "data": data}, {}, resume=False)
+    RunFolder(folder).write_rows(rows_of([[1.0, 2, 3]] * len(trials), "score"))
+    (folder / TRIALS).write_text(json.dumps([asdict(trial) for trial in trials]))
+    return recorded(folder)
+
+
+def test_an_experiments_fleet_says_what_each_run_learned_from(tmp_path):
+    small, large = (100, 500, 500), (400, 1000, 1000)
+    trials = [Trial("lobsdice", "walker2d", small, seed, demonstrations=3) for seed in (0, 1)]
+    trials += [Trial("lobsdice", "halfcheetah", large, seed, demonstrations=3) for seed in (0, 1)]
+    run = fleet_of(trials, tmp_path / "fleet")
+    labels = ["task walker2d, mixture 100/500/500", "task halfcheetah, mixture 400/1000/1000"]
+    assert [variant.label for variant in run.variants] == labels and run.environment is None
+    made = page(Findings(run, *["not looked at"] * 4))
+    assert "from 2 sets of data of walker2d and halfcheetah, which are listed below." in made
+    assert cells(labelled("Data", made)) == [
+        ["0; 1", "walker2d", "3", "100", "500", "500", "1", "data set"],
+        ["2; 3", "halfcheetah", "3", "400", "1,000", "1,000", "1", "data set"],
+    ]
+
+
+def test_a_fleet_of_one_task_tells_it_in_a_sentence(tmp_path):
+    trials = [Trial("lobsdice", "hopper", (100, 0, 500), seed, 50, 20) for seed in (0, 1)]
+    run = fleet_of(trials, tmp_path / "fleet")
+    assert run.environment == "hopper"
+    assert learned(run, None, None) == (
+        "LobsDICE learned to act from 50 demonstrations (one transition in 20) of hopper and its "
+        "recorded episodes: 100 expert, 500 random."
+    )
+    other = fleet_of([replace(trials[0], demonstrations=5)], tmp_path / "other")
+    differing = cells(labelled("Differing settings", comparison.page([run, other])))
+    assert ["demonstrations", "50", "5"] in differing
+
+
+@pytest.mark.parametrize("damaged", ["", "[{}]", "[1]", "{}"])
+def test_trials_that_cannot_be_read_are_as_none(tmp_path, damaged):
+    folder = fleet_of([Trial("lobsdice", "hopper", (1, 1, 1), 0)], tmp_path / "fleet").path
+    (folder / TRIALS).write_text(damaged)
+    assert "given in Python" in learned(recorded(folder), None, None)
 
 
 def test_episodes_are_numbered_in_their_own_file():

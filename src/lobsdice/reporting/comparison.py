@@ -70,12 +70,11 @@ def _setting(name: str) -> str:
 def _settings(run: Recorded) -> dict[str, Any]:
     """All that determines the outcome, except what each of the run's own variants sets."""
     first = run.runs[0]
-    told = {k: run.settings.get(k) for k in ("task", "expert", "offline", "labelled", "mixture")}
     shared = {"algorithm": first["algorithm"], "options": first["options"]}
     data = [data["fingerprint"][:8] for data in run.config["run"]["data"]]
     return {
         **flatten(shared),
-        **told,
+        **run.named,
         **flatten({"preparation": run.settings.get("preparation", {})}),
         "seeds": [one["seed"] for one in run.runs],
         "data's fingerprint": data,

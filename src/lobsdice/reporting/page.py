@@ -29,6 +29,7 @@ from lobsdice.reporting.findings import Findings
 from lobsdice.reporting.recorded import Recorded
 from lobsdice.reporting.scores import Summary, brief, outcomes, scores, summarise
 from lobsdice.runs import describe
+from lobsdice.tasks.table import SOURCES
 from lobsdice.wording import plural
 
 #: Demonstrations whose coverage is drawn, and rows of the audit's tables.
@@ -159,18 +160,30 @@ def _repeat(run: Recorded) -> Html:
     command = run.about.get("command")
     line = tag("pre", shlex.join(command)) if command else _missing(NO_COMMAND)
     made_with = facts(run.config["made_with"], label="Versions")
-    data = join([facts(_data(run), label="Data"), tag("h3", "Made with"), made_with])
+    source = _datasets(run) if run.origins else facts(_data(run), label="Data")
+    data = join([source, tag("h3", "Made with"), made_with])
     return join([line, _side_by_side({"Settings": _settings(run), "Data": data})])
 
 
 def _data(run: Recorded) -> dict[str, Any]:
     """Where the data came from, and what was done to it."""
-    settings = run.settings
-    task, files = ("task", "demonstrations", "mixture"), ("expert", "offline", "labelled")
-    named = {key: settings.get(key) for key in (*(task if settings.get("task") else files), "env")}
-    everything = {**named, **settings.get("preparation", {})}
+    env, preparation = run.settings.get("env"), run.settings.get("preparation", {})
+    everything = {**run.named, "env": env, **preparation}
     prints = [data["fingerprint"] for data in run.config["run"]["data"]]
     return {key: value for key, value in everything.items() if value} | {"fingerprint": prints}
+
+
+def _datasets(run: Recorded) -> Html:
+    """What an experiment's runs learned from, a line for each set of data."""
+    rows = []
+    for number, data in enumerate(run.config["run"]["data"]):
+        runs = [i for i, one in enumerate(run.runs) if one["data"] == number]
+        origin = run.origins[runs[0]]
+        mixture = dict(zip(SOURCES, origin.mixture, strict=True))
+        told = {"runs": words(runs), **origin._asdict(), **mixture}
+        rows.append(told | {"fingerprint": data["fingerprint"][:8]})
+    names = ("runs", "task", "demonstrations", *SOURCES, "subsample", "fingerprint")
+    return table([Column(name) for name in names], rows, label="Data")
 
 
 NO_COMMAND = "the run was not made by `lobsdice train`"

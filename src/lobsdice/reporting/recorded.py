@@ -1,14 +1,16 @@
 """What a run's folder says about the run, without anything that lies elsewhere."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lobsdice.errors import LobsDICEError
+from lobsdice.experiments.trials import TRIALS
 from lobsdice.loggers import Row, measured
 from lobsdice.runs import RunFolder
 
@@ -49,6 +51,16 @@ class Variant:
         return [v for v in self.values(metric, self.steps) if not np.isnan(v).all()]
 
 
+class Origin(NamedTuple):
+    """What a run of an experiment learned from."""
+
+    task: str
+    demonstrations: int
+    mixture: tuple[int, ...]
+    """Offline episodes of each of `SOURCES`."""
+    subsample: int
+
+
 @dataclass(frozen=True, eq=False)
 class Recorded:
     """A run's folder as it was found."""
@@ -59,6 +71,8 @@ class Recorded:
     failures: Mapping[int, str]
     damage: str | None = None
     """Why it cannot be said whether there were failures."""
+    origins: Sequence[Origin] = ()
+    """One for each run of an experiment; none where the runs are not of one."""
 
     @property
     def name(self) -> str:
@@ -75,8 +89,19 @@ class Recorded:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What `lobsdice train` was told; nothing where the run was made in Python."""
+        """What `lobsdice train` was told; nothing where the run was made in another way."""
         return self.about.get("settings", {})
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """The task or the files that the data is from, by the names of `lobsdice train`."""
+        if self.origins:
+            distinct = (list(dict.fromkeys(column)) for column in zip(*self.origins, strict=True))
+            found = zip(Origin._fields, distinct, strict=True)
+            return {key: values[0] if len(values) == 1 else values for key, values in found}
+        task, files = ("task", "demonstrations", "mixture"), ("expert", "offline", "labelled")
+        keys = task if self.settings.get("task") else files
+        return {key: self.settings.get(key) for key in keys}
 
     @property
     def algorithms(self) -> list[str]:
@@ -96,7 +121,9 @@ class Recorded:
 
     @property
     def environment(self) -> str | None:
-        return self.settings.get("task") or self.settings.get("env")
+        """Where the policies were evaluated, unless some were here and some there."""
+        task = self.named.get("task")
+        return task if isinstance(task, str) else self.settings.get("env")
 
     @property
     def metrics(self) -> list[str]:
@@ -109,11 +136,20 @@ class Recorded:
         groups: dict[str, list[int]] = {}
         for number, run in enumerate(self.runs):
             groups.setdefault(str({**run, "seed": None}), []).append(number)
-        flat = [flatten(self.runs[numbers[0]]) for numbers in groups.values()]
+        flat = [self._flat(numbers[0]) for numbers in groups.values()]
         return [
             Variant(label, [row for row in self.rows if row["run"] in numbers], numbers)
             for label, numbers in zip(labels(flat, self.name), groups.values(), strict=True)
         ]
+
+    def _flat(self, number: int) -> dict[str, Any]:
+        """All about one run; of what it learned from, what that is instead of a mere number."""
+        flat = flatten(self.runs[number])
+        if not self.origins:
+            return flat
+        origin = self.origins[number]
+        told = origin._asdict() | {"mixture": "/".join(map(str, origin.mixture))}
+        return {key: value for key, value in flat.items() if key != "data"} | told
 
 
 def recorded(path: Path) -> Recorded:
@@ -121,9 +157,22 @@ def recorded(path: Path) -> Recorded:
     folder = RunFolder(path)
     config, rows = folder.config(), folder.rows()
     try:
-        return Recorded(path, config, rows, folder.failures())
+        failures, damage = folder.failures(), None
     except LobsDICEError as error:
-        return Recorded(path, config, rows, {}, str(error))
+        failures, damage = {}, str(error)
+    return Recorded(path, config, rows, failures, damage, origins_of(path, config))
+
+
+def origins_of(path: Path, config: Mapping[str, Any]) -> list[Origin]:
+    """What an experiment has written down of its fleet."""
+    try:
+        found = [
+            Origin(t["environment"], t["demonstrations"], tuple(t["mixture"]), t["subsample"])
+            for t in json.loads((path / TRIALS).read_text())
+        ]
+    except (OSError, ValueError, TypeError, KeyError):
+        return []  # as of any run that was made in Python
+    return found if len(found) == len(config["run"]["runs"]) else []
 
 
 def labels(flat: Sequence[Mapping[str, Any]], alone: str) -> list[str]:

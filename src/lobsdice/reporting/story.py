@@ -1,10 +1,12 @@
 """What was learned from what, and how it went, in a few sentences."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from lobsdice.episodes import Episodes
-from lobsdice.reporting.recorded import Recorded
+from lobsdice.reporting.recorded import Origin, Recorded
 from lobsdice.reporting.scores import Summary, brief
+from lobsdice.tasks.table import SOURCES
 from lobsdice.wording import plural
 
 
@@ -19,9 +21,24 @@ def learned(run: Recorded, expert: Episodes | None, offline: Episodes | None) ->
         demos, logs = settings["expert"], [Path(path).name for path in settings["offline"]]
         given = f"{_demonstrations(expert)} in {Path(demos).name} and {_episodes(offline)} in "
         given += ", ".join(logs)
+    elif run.origins:
+        given = _of_experiment(run.origins)
     else:
         given = "demonstrations and logs that it was given in Python"
     return f"{names} learned to act from {given}."
+
+
+def _of_experiment(origins: Sequence[Origin]) -> str:
+    different = list(dict.fromkeys(origins))
+    if len(different) > 1:
+        tasks = " and ".join(dict.fromkeys(origin.task for origin in different))
+        return f"{len(different)} sets of data of {tasks}, which are listed below"
+    (origin,) = different
+    kept = f" (one transition in {origin.subsample})" if origin.subsample > 1 else ""
+    counts = zip(origin.mixture, SOURCES, strict=True)
+    episodes = ", ".join(f"{count:,} {source}" for count, source in counts if count)
+    demonstrations = plural(origin.demonstrations, "demonstration")
+    return f"{demonstrations}{kept} of {origin.task} and its recorded episodes: {episodes}"
 
 
 def _demonstrations(expert: Episodes | None) -> str:
