@@ -179,6 +179,20 @@ def test_check_takes_several_offline_files(lobsdice, tmp_path, demonstrations, r
     assert json.loads(result.out)["sources"] == {"a": 3, "b": 7}
 
 
+def test_demonstrations_need_not_have_the_columns_of_actions(lobsdice, tmp_path):
+    """The options are for all files, but the demonstrations have no actions."""
+    demos, logs = tmp_path / "demos.csv", tmp_path / "logs.csv"
+    demos.write_text("episode,obs_0\n0,0\n0,1\n0,2\n1,0\n1,2\n")
+    logs.write_text("episode,obs_0,torque_0\n0,0,0.5\n0,3,1\n0,1,\n1,2,0\n1,0,1\n1,3,\n")
+    named = ("--action-columns", "torque*", "--action-low", "-1", "--action-high", "1")
+    files = ("--expert", demos, "--offline", logs)
+    report = json.loads(lobsdice("data", "check", *files, *named, "--json").out)
+    assert (report["expert_pairs"], report["offline_transitions"]) == (3, 4)
+    mistaken = lobsdice("data", "check", "--expert", logs, "--offline", demos, *named)
+    assert mistaken.code == 2
+    assert f"{demos}: the action pattern 'torque*' matches no column" in mistaken.err
+
+
 def test_check_refuses_offline_data_without_actions(lobsdice, demonstrations):
     result = lobsdice("data", "check", "--expert", demonstrations, "--offline", demonstrations)
     assert result.code == 2 and "no actions" in result.err

@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
 
+from lobsdice.errors import LobsDICEError
 from lobsdice.formats import DataWarning, ReadOptions, read
 from lobsdice.spaces import Box, Discrete
 
@@ -116,6 +117,14 @@ def test_patterns_choose_the_columns(save):
     assert episodes.state_size == 2
     np.testing.assert_array_equal(episodes.actions, [[1], [2], [3]])
     np.testing.assert_array_equal(episodes.rewards, [1, 1, 1])
+
+
+def test_demonstrations_may_lack_the_columns_that_are_named_for_actions(save):
+    options = ReadOptions(action_columns=("torque*", "grip")).unlabelled()
+    assert read(save(TABLE), options).actions is None
+    with pytest.raises(LobsDICEError, match="'grip' matches no column"):
+        read(save(TABLE | {"torque_0": TABLE["action_0"]}), options)
+    assert read(save(TABLE), ReadOptions().unlabelled()).actions is not None
 
 
 def test_a_parquet_column_of_lists_counts_as_several(tmp_path):

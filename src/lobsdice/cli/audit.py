@@ -11,7 +11,7 @@ import tyro
 
 from lobsdice import console
 from lobsdice.cli import output
-from lobsdice.cli.data import Files, Reading, read_together
+from lobsdice.cli.data import Files, Reading, read_together, read_unlabelled
 from lobsdice.formats import DEFAULTS
 from lobsdice.wording import plural
 
@@ -47,8 +47,8 @@ class Audit:
         from lobsdice.auditing import audit
         from lobsdice.auditing.page import write_page
 
-        expert, offline = (read_together(x, self.read) for x in ((self.expert,), self.offline))
-        found = audit(expert, offline)
+        expert = read_unlabelled(self.expert, self.read)
+        found = audit(expert, read_together(self.offline, self.read))
         if self.out is not None:
             write_page(self.out, found)
             console.say(f"wrote {self.out}")

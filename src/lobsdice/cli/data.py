@@ -176,7 +176,8 @@ class Check:
     def run(self) -> None:
         from lobsdice.cli.reports import of_data
 
-        expert, offline = _read(self.expert, self.read), read_together(self.offline, self.read)
+        expert = read_unlabelled(self.expert, self.read)
+        offline = read_together(self.offline, self.read)
         report = of_data(self.preparation(expert, offline))
         if self.json:
             return output.print_json(report)
@@ -234,6 +235,11 @@ def read_together(paths: tuple[str, ...], options: ReadOptions) -> Episodes:
     stems = [Path(path).stem for path in paths]
     names = stems if len(set(stems)) == len(stems) else list(paths)
     return mixture({name: _read(path, options) for name, path in zip(names, paths, strict=True)})
+
+
+def read_unlabelled(path: str, options: ReadOptions) -> Episodes:
+    """A file that may lack actions; the options, which speak of some, are for all files."""
+    return _read(path, options.unlabelled())
 
 
 def _require(paths: tuple[str, ...]) -> None:

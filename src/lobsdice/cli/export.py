@@ -11,7 +11,7 @@ from tyro.conf import Positional
 
 from lobsdice import console
 from lobsdice.cli import output
-from lobsdice.cli.data import Reading, read_together, refuse_overwriting
+from lobsdice.cli.data import Reading, read_unlabelled, refuse_overwriting
 from lobsdice.cli.policies import RunNumber, Which, policy_of, refuse_existing, settings_of
 from lobsdice.errors import LobsDICEError
 from lobsdice.export import export_numpy, export_onnx, likely_observations
@@ -83,7 +83,7 @@ class Export:
     def rows(self, policy: Policy) -> tuple[str, np.ndarray]:
         """Observations to check with, and where they are from."""
         if self.observations is not None:
-            return self.observations, read_together((self.observations,), self.read).observations
+            return self.observations, read_unlabelled(self.observations, self.read).observations
         settings = settings_of(self.path)
         if paths := recordings(settings):
             return ", ".join(paths), read_recordings(paths, settings["read"])
@@ -101,5 +101,5 @@ def read_recordings(paths: list[str], options: Mapping[str, Any]) -> np.ndarray:
     plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # said when the run was trained
-        found = [read_together((path,), ReadOptions(**plain)).observations for path in paths]
+        found = [read_unlabelled(path, ReadOptions(**plain)).observations for path in paths]
     return np.concatenate(found)

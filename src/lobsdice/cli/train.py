@@ -15,7 +15,7 @@ from tyro.conf import OmitArgPrefixes, Positional
 from lobsdice import console
 from lobsdice.algorithms import ALGORITHMS, Algorithm
 from lobsdice.cli import output
-from lobsdice.cli.data import Out, Preparation, Reading, read_together
+from lobsdice.cli.data import Out, Preparation, Reading, read_together, read_unlabelled
 from lobsdice.cli.policies import Which, environment_of, policies_of
 from lobsdice.data import Data
 from lobsdice.engine import Member, Options
@@ -130,7 +130,7 @@ class Settings:
             )
         if self.expert is None or not self.offline:
             raise LobsDICEError("both --expert and --offline are needed")
-        expert = read_together((self.expert,), self.read)
+        expert = read_unlabelled(self.expert, self.read)
         offline = read_together(self.offline, self.read)
         return Recordings(expert, offline, self.read_labelled(expert))
 

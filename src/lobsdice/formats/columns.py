@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from lobsdice.errors import LobsDICEError
-from lobsdice.formats.options import ReadOptions
+from lobsdice.formats.options import IfThere, ReadOptions
 
 #: Where no pattern is given, the first of these that matches a column is used.
 EPISODE = ("episode", "episode_id", "episode_index", "trajectory", "trajectory_id")
@@ -77,6 +77,8 @@ def _one(names: Sequence[str], wanted: str | None, known: Sequence[str]) -> str 
 def _columns(
     names: Sequence[str], wanted: Sequence[str], known: Sequence[str], what: str
 ) -> tuple[str, ...]:
+    if wanted and isinstance(wanted, IfThere) and not _match(names, wanted):
+        return ()
     for pattern in wanted:
         if not _match(names, (pattern,)):
             raise LobsDICEError(

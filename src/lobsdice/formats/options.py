@@ -1,6 +1,6 @@
 """What a user can say about a file that the file does not say itself."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -11,6 +11,10 @@ from lobsdice.spaces import ActionSpace, Box, Discrete
 
 class DataWarning(UserWarning):
     """Something in a data file that is valid but worth a look; the message names the file."""
+
+
+class IfThere(tuple[str, ...]):
+    """Patterns of columns of which a file may have none."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,10 @@ class ReadOptions:
             raise LobsDICEError("action_low and action_high come together or not at all")
         if self.action_low and self.action_count is not None:
             raise LobsDICEError("actions have bounds or a count, not both")
+
+    def unlabelled(self) -> "ReadOptions":
+        """The same for a file that may lack the columns that are named for actions."""
+        return replace(self, action_columns=IfThere(self.action_columns))
 
     def action_space(self, size: int) -> ActionSpace | None:
         """The space that the user states for actions of `size` numbers, if any."""
