@@ -1,5 +1,6 @@
 """What holds for every command line: help, version, errors, warnings."""
 
+import os
 import re
 import subprocess
 import sys
@@ -63,6 +64,18 @@ def test_help_of_a_command_does_not_import_jax():
     )
     modules = python(code).stdout.splitlines()[-1].split()
     assert "lobsdice.cli.data" in modules and "jax" not in modules
+
+
+def test_matrix_products_have_no_threads_of_their_own_where_there_is_an_audit():
+    code = (
+        "import os\nfrom lobsdice.cli import main\n"
+        "for command in ('select', 'audit'):\n"
+        "    main([command, '-h'])\n"
+        "    print(os.environ.get('OPENBLAS_NUM_THREADS'))"
+    )
+    unset = {k: v for k, v in os.environ.items() if k != "OPENBLAS_NUM_THREADS"}
+    lines = python(code, env=unset).stdout.splitlines()
+    assert [line for line in lines if line in ("None", "1")] == ["None", "1"]
 
 
 def test_an_unknown_command_is_one_line_with_a_hint(lobsdice):

@@ -1,11 +1,7 @@
 """`lobsdice audit`: is it worth training on these files?"""
 
-import os
 from dataclasses import dataclass
 from typing import Annotated
-
-# Before NumPy is imported: the audit's own threads are faster than those of each matrix product.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import tyro
 

@@ -16,6 +16,8 @@ class Command:
     target: str
     """`module:class` of the dataclass."""
     summary: str
+    audits: bool = False
+    """An audit's own threads are faster than those of each matrix product, which are then off."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,9 @@ ROOT = Group(
     {
         "data": DATA,
         "audit": Command(
-            "lobsdice.cli.audit:Audit", "Say whether recordings are worth training on."
+            "lobsdice.cli.audit:Audit",
+            "Say whether recordings are worth training on.",
+            audits=True,
         ),
         "train": TRAIN,
         "algorithms": Command(
@@ -89,7 +93,9 @@ ROOT = Group(
         "resume": Command("lobsdice.cli.train:Resume", "Go on with an interrupted run."),
         "evaluate": Command("lobsdice.cli.train:Evaluate", "Measure trained policies' returns."),
         "select": Command("lobsdice.cli.select:Select", "Rank runs without an environment."),
-        "report": Command("lobsdice.cli.report:Report", "Write what came of a run to one page."),
+        "report": Command(
+            "lobsdice.cli.report:Report", "Write what came of a run to one page.", audits=True
+        ),
         "play": Command("lobsdice.cli.play:Play", "Watch a policy, or record a video of it."),
         "export": Command("lobsdice.cli.export:Export", "Write a policy as ONNX or plain NumPy."),
     },

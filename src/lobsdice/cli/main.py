@@ -75,6 +75,8 @@ def _parse(path: list[str], command: Command, words: list[str]) -> Runnable:
 
     from lobsdice.cli.defaults import said_once
 
+    if command.audits:  # NumPy, which the command imports, looks at it once
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     module, _, name = command.target.partition(":")
     kind: Callable[..., Runnable] = getattr(importlib.import_module(module), name)
     return tyro.cli(

@@ -1,12 +1,8 @@
 """`lobsdice report`: what came of a run, as one page to read or to mail."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
-
-# Before NumPy is imported, as for the audit, which is part of a report.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import tyro
 from tyro.conf import Positional
