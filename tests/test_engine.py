@@ -132,6 +132,12 @@ def test_the_average_forgets_fast_at_first_and_slowly_later():
         assert float(states[i + 1].average) == pytest.approx(average, rel=1e-5)
 
 
+def blamed(state: State) -> list[str]:
+    """What was not finite where the only run of a fleet failed."""
+    names = suspects({"loss": 0, "log": 0})
+    return [name for i, name in enumerate(names) if int(state.failed_in[0]) >> i & 1]
+
+
 @pytest.mark.parametrize("chunk", [1, 5])
 def test_a_run_that_fails_stays_where_its_chunk_began(chunk):
     """The logarithm of a negative weight is the first number that is not finite."""
@@ -141,9 +147,20 @@ def test_a_run_that_fails_stays_where_its_chunk_began(chunk):
     found = np.array([float(state.nets.policy[0]) for state in states])
     last, begun = states[-1], first // chunk
     assert int(last.failed_at[0]) == first
-    names = suspects({"loss": 0, "log": 0})
-    assert [n for i, n in enumerate(names) if int(last.failed_in[0]) >> i & 1] == ["log"]
-    np.testing.assert_allclose(found[:begun], weights(take(15))[chunk : first + 1 : chunk])
+    assert blamed(last) == ["log"]
+    np.testing.assert_allclose(
+        found[:begun], weights(take(15))[chunk : first + 1 : chunk], atol=1e-7
+    )
     assert (found[begun:] == found[begun - 1]).all()
     assert all(int(state.failed_at[0]) == -1 for state in states[:begun])
     assert float(last.average[0]) == float(states[begun - 1].average[0])
+
+
+def test_a_weight_that_overflows_in_the_last_step_is_noticed():
+    """No loss is taken of it any more; before, it grows from 1 to 3e38, which is finite."""
+    algorithm = Line(slope=-1.0, rate=3e38)
+    assert np.isinf(weights(take(2, algorithm))).tolist() == [False, False, True]
+    fleet = Fleet((Member(algorithm, options=Options(steps=2)),), (DATAS[0],))
+    (now,) = iterate(fleet, every=2)
+    assert (int(now.state.failed_at[0]), blamed(now.state)) == (1, ["weights"])
+    assert float(now.state.nets.policy[0]) == float(now.state.average[0]) == 1.0

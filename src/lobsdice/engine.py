@@ -20,7 +20,7 @@ from lobsdice.algorithms.base import Algorithm, Batch, Labelled, Metrics, hyperp
 from lobsdice.data import Data
 
 ADAM = optax.scale_by_adam()
-GRADIENT = "gradient"
+GRADIENT, WEIGHTS = "gradient", "weights"
 #: Each period of so many rows of the expert's or the offline data ends in a block of rows that are
 #: held out. Blocks, because the steps just before and after one are nearly the same as it.
 PERIOD, BLOCK = 512, 32
@@ -180,13 +180,26 @@ def _trouble(gradients: Any, metrics: Metrics) -> Int[Array, ""]:
     """0 if all numbers are finite; otherwise a bit for each of `suspects` that is not."""
     # A sum carries NaN and infinity along.
     sums = metrics | {GRADIENT: sum(jnp.sum(leaf) for leaf in jax.tree.leaves(gradients))}
-    finite = jnp.isfinite(jnp.stack([sums[name] for name in suspects(metrics)]))
-    return jnp.sum(jnp.where(finite, 0, 2 ** np.arange(len(finite))), dtype=jnp.int32)
+    finite = [jnp.isfinite(sums[name]) for name in suspects(metrics) if name in sums]
+    return jnp.sum(jnp.where(jnp.stack(finite), 0, 2 ** np.arange(len(finite))), dtype=jnp.int32)
 
 
 def suspects(metrics: Mapping[str, Any]) -> list[str]:
     """What is watched for numbers that are not finite; bit i of `failed_in` stands for entry i."""
-    return [*sorted(metrics), GRADIENT]
+    return [*sorted(metrics), GRADIENT, WEIGHTS]
+
+
+def _with_weights_watched(state: State, metrics: Metrics, last: Int[Array, ""]) -> State:
+    """`state`, failed in its last step if that left weights that are not finite."""
+    # In any other step the next one's losses tell; here none is left, and once a chunk is cheap.
+    leaves = jax.tree.leaves((state.nets, state.average))
+    finite = jnp.stack([jnp.isfinite(leaf).all() for leaf in leaves]).all()
+    first = (state.failed_at < 0) & ~finite
+    bit = 2 ** suspects(metrics).index(WEIGHTS)
+    return state._replace(
+        failed_at=jnp.where(first, last, state.failed_at),
+        failed_in=jnp.where(first, bit, state.failed_in),
+    )
 
 
 def _unless_failed(old: State, new: State) -> State:
@@ -242,6 +255,7 @@ def run_chunk(
         if rest := steps % every:
             state, last = block(state, first + steps - rest, size=rest)
             metrics = jax.tree.map(lambda x, y: jnp.append(x, y), metrics, last)
+        state = _with_weights_watched(state, metrics, first + steps - 1)
         return _unless_failed(begun, state), jax.tree.map(jnp.mean, metrics)
 
     return _over_runs(one_run, algorithms, options, states, slices, keys)
