@@ -35,7 +35,7 @@ def said_once() -> ConstructorRegistry:
 def _fields_said_once(info: StructTypeInfo) -> StructConstructorSpec | None:
     if not is_dataclass(info.type) or _fields_said_once in info.markers:
         return None
-    # The mark lets the rule pass the second time, and tyro's own answer.
+    # The mark keeps this rule out of the second asking, which tyro's own answers.
     marked = replace(info, markers=(*info.markers, _fields_said_once))
     spec = ConstructorRegistry.get_struct_spec(marked)
     if not isinstance(spec, StructConstructorSpec):
