@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from worlds import noise
 
+from lobsdice.cli.experiment import MuJoCo
 from lobsdice.errors import LobsDICEError
 from lobsdice.experiments import tables
 from lobsdice.experiments import trials as runner
@@ -20,8 +21,9 @@ from lobsdice.experiments.design import COMPARED, Grid, Plan, Trial
 from lobsdice.experiments.mujoco import EXPERIMENTS, aggregate, experiment, summary
 from lobsdice.experiments.sources import BuiltIn, make_source
 from lobsdice.experiments.storage import claim
-from lobsdice.experiments.trials import fleets, make_fleet, run_all
+from lobsdice.experiments.trials import failures, fleets, make_fleet, run_all
 from lobsdice.formats import write
+from lobsdice.runs import describe
 from lobsdice.tasks import SOURCES, TASKS
 from lobsdice.training import train_fleet
 
@@ -90,7 +92,8 @@ def test_a_plan_gives_its_penalty_to_every_algorithm_with_a_discriminator(files,
     grid = Grid(env=("hopper",), algorithms=COMPARED, seeds=1, sizes=(1,), expert=1)
     made = {g[0].algorithm: make_fleet(g, plan, make_source(files)) for g in fleets(grid.trials())}
     algorithms = {name: fleet.members[0].algorithm for name, fleet in made.items()}
-    found = {n: a.ratio_penalty for n, a in algorithms.items() if hasattr(a, "ratio_penalty")}
+    described = {name: describe(algorithm) for name, algorithm in algorithms.items()}
+    found = {n: d["ratio_penalty"] for n, d in described.items() if "ratio_penalty" in d}
     assert found == dict.fromkeys(("lobsdice", "demodicefo", "smodice", "opolo"), penalty)
 
 
@@ -249,6 +252,41 @@ def test_a_killed_experiment_goes_on_and_ends_as_if_it_had_not_been(files, tmp_p
         subprocess.run([*command, folder], check=True, capture_output=True)
     rows = read(whole / "scores.csv")
     assert len(rows) == 30 and rows == read(killed / "scores.csv")
+
+
+# ---- Several programs at a time ----
+
+
+def test_programs_that_train_at_a_time_end_as_they_do_one_by_one(
+    files, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setenv("JAX_ENABLE_X64", "1")  # as in this process, for those that are started
+    hopper = [Trial(name, "hopper", (1, 1, 1), seed=0) for name in ("bc", "bco")]
+    trials = [*hopper, Trial("bc", "ant", (1, 1, 1), seed=0)]  # of which there are no files
+    folders = {jobs: tmp_path / f"{jobs}" for jobs in (1, 2)}
+    found = {j: run_all(trials, PLAN, make_source(files), f, jobs=j) for j, f in folders.items()}
+    assert [row["algorithm"] for row in found[1]] == ["bc", "bco"] and found[1] == found[2]
+    assert (folders[1] / "scores.csv").read_bytes() == (folders[2] / "scores.csv").read_bytes()
+    ((failed, why),) = failures(folders[2]).items()
+    assert "ant_expert.npz" in why and failures(folders[1]) == {failed: why}
+    said = capsys.readouterr().err
+    assert said.count(f"warning: {failed} failed") == 2 and said.count(": done") == 2
+    assert [len(list(f.glob("runs/*/log.txt"))) for f in folders.values()] == [0, 3]
+
+
+def test_a_program_whose_process_dies_is_written_down(files, tmp_path, monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "--xla_no_such_flag=1")  # with which XLA aborts
+    with pytest.raises(LobsDICEError, match="no run"):
+        run_all(TOY.trials(), PLAN, make_source(files), tmp_path, jobs=2)
+    assert len(found := failures(tmp_path)) == 2
+    assert all(why.startswith("its process died (exit status") for why in found.values())
+    assert all("xla_no_such_flag" in log.read_text() for log in tmp_path.glob("runs/*/log.txt"))
+
+
+def test_at_least_one_program_trains_at_a_time(tmp_path):
+    with pytest.raises(LobsDICEError, match="jobs is 0; it must be at least 1"):
+        MuJoCo(out=tmp_path / "new", jobs=0).run()
+    assert not (tmp_path / "new").exists()
 
 
 # ---- Summaries of a table ----

@@ -82,6 +82,9 @@ class _Continuous:
     reuse: tuple[Path, ...] = ()
     """Folders of experiments, this or others, whose runs need not be repeated; longer ones are cut
     at --steps, if they were evaluated there."""
+    jobs: int = 1
+    """Programs (the runs of one algorithm and shape) that train at a time: one alone does not fill
+    a large GPU. If several do, each is a process that writes to log.txt in its folder."""
     grid: OmitArgPrefixes[Grid] = field(default_factory=Grid)
     plan: OmitArgPrefixes[Plan] = field(default_factory=Plan)
     name: ClassVar[str]
@@ -89,9 +92,16 @@ class _Continuous:
     def run(self) -> None:
         from lobsdice.experiments.mujoco import experiment
 
-        _report(
-            experiment(self.name, self.grid, self.plan, self.out, data=self.data, reuse=self.reuse)
+        paths = experiment(
+            self.name,
+            self.grid,
+            self.plan,
+            self.out,
+            data=self.data,
+            reuse=self.reuse,
+            jobs=self.jobs,
         )
+        _report(paths)
 
 
 @dataclass(frozen=True)
@@ -103,6 +113,7 @@ class MuJoCo(_Continuous):
 
     Example:
         lobsdice experiment mujoco -o results/mujoco
+        lobsdice experiment mujoco --jobs 6 -o results/mujoco
         lobsdice experiment mujoco --env hopper --algorithms lobsdice bc --steps 100000 -o quick
         lobsdice experiment mujoco --data d4rl:datasets -o results/d4rl
     """

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lobsdice import plots
+from lobsdice.errors import LobsDICEError
 from lobsdice.experiments import statistics, storage, tables
 from lobsdice.experiments.design import Grid, Plan, Trial
 from lobsdice.experiments.sources import make_source
@@ -63,19 +64,23 @@ def experiment(
     *,
     data: str = "built-in",
     reuse: Sequence[Path] = (),
+    jobs: int = 1,
 ) -> list[Path]:
     """Run what is missing, then write the tables and the figure, functions of scores.csv.
 
     Runs in the folders of `reuse`, of this or another experiment, are taken over. Longer ones are
-    cut: without a cooldown the first n steps of a longer run are a run of n steps.
+    cut: without a cooldown the first n steps of a longer run are a run of n steps. `jobs` programs
+    train at a time.
     """
+    if jobs < 1:
+        raise LobsDICEError(f"jobs is {jobs}; it must be at least 1")
     settings = asdict(plan) | {"experiment": name, "data": data}
     lengths = set() if plan.cooldown else {"steps"}
     for other in reuse:
         storage.check_alike(other, settings, apart_from={"experiment", "every"} | lengths)
     storage.claim(folder, settings)
     trials = EXPERIMENTS[name].trials(grid)
-    rows = run_all(trials, plan, make_source(data), folder, reuse=reuse)
+    rows = run_all(trials, plan, make_source(data), folder, reuse=reuse, jobs=jobs)
     return [folder / SCORES, *write_tables(name, rows, folder), *draw(name, folder)]
 
 

@@ -3,7 +3,8 @@
 A `Trial` says all about one run; a `Plan` what all runs of an experiment share. Trials with the
 same algorithm and shapes train in one program, in a folder of their own:
 
-    runs/<algorithm>-<environments>-<digest>/   trials.json, and what `train` writes
+    runs/<algorithm>-<environments>-<digest>/   trials.json, and what `train` writes; log.txt if
+                                                others trained at the same time
     scores.csv                                  one row for each evaluation of each run
 
 A trial is finished when its folder or scores.csv has its last step, so a table can be run in
@@ -12,7 +13,9 @@ pieces, on several machines, from the CSV files alone.
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -25,23 +28,28 @@ from lobsdice.errors import LobsDICEError
 from lobsdice.evaluation import evaluate, summary
 from lobsdice.experiments import tables
 from lobsdice.experiments.design import IDENTITY, Plan, Trial
-from lobsdice.experiments.sources import Source
+from lobsdice.experiments.processes import apart
+from lobsdice.experiments.sources import BuiltIn, Source
 from lobsdice.files import atomic
 from lobsdice.loggers import Row
 from lobsdice.policy import Policy
 from lobsdice.runs import CHECKPOINT, CONFIG, RunFolder, read_rows
 from lobsdice.tasks import SOURCES
+from lobsdice.tasks.pool import cores
 from lobsdice.tasks.table import spec_of
 from lobsdice.tasks.task import divide, needed
 from lobsdice.training import Fleet, train_fleet
 from lobsdice.wording import plural
 
-RUNS, TRIALS, SCORES, FAILURE = "runs", "trials.json", "scores.csv", "failure.txt"
+RUNS, TRIALS, SCORES = "runs", "trials.json", "scores.csv"
+FAILURE, LOG = "failure.txt", "log.txt"
 #: The column that only a labelled trial has.
 EXPERT_ERROR = "inverse_expert_error"
 
 #: The rows of each run, by what tells it from others and by their steps.
 Runs = dict[tuple, dict[int, Row]]
+#: Fleets by their folders.
+Fleets = dict[Path, list[Trial]]
 
 
 def run_all(
@@ -51,21 +59,23 @@ def run_all(
     folder: Path,
     *,
     reuse: Sequence[Path] = (),
+    jobs: int = 1,
 ) -> list[Row]:
     """Run what is not finished, and give the scores of all; a failure does not stop the rest.
 
-    Runs that the folders of `reuse` have are taken over from there.
+    Runs that the folders of `reuse` have are taken over from there. `jobs` fleets train at a time.
     """
     trials = list(dict.fromkeys(trials))  # one that is asked for twice is one
     if reuse:
         _adopt(trials, plan, reuse, folder)
-    for path in _unfinished(folder, plan):  # begun earlier: it goes on as it was begun
-        _run(path, _read_trials(path), plan, source)
-    known = {_identity(row) for row in scores(trials, plan, folder)}
-    begun = {trial for path in _folders(folder) for trial in _read_trials(path)}
-    todo = [t for t in trials if t not in begun and _identity(t.columns()) not in known]
-    for group in fleets(todo):
-        _run(folder / RUNS / _name(group), group, plan, source)
+    todo = _todo(trials, plan, folder)
+    if jobs > 1 and len(todo) > 1:
+        _collect(todo, source)
+        _run_apart(todo, plan, source, min(jobs, len(todo)))
+    else:
+        for path, group in todo.items():
+            _begin(path, group)
+            _train(path, group, plan, source)
     rows = scores(trials, plan, folder)
     if not rows:
         raise LobsDICEError(f"no run of {folder} has come to its end; see {FAILURE} in {RUNS}/*")
@@ -97,9 +107,8 @@ def make_fleet(trials: Sequence[Trial], plan: Plan, source: Source) -> Fleet:
 
 def make_data(trial: Trial, source: Source, *, labels: bool = False) -> Data:
     """What a trial learns from."""
-    offline = {s: n for s, n in zip(SOURCES, trial.mixture, strict=True) if n}
-    episodes = source.episodes(trial.environment, needed(trial.demonstrations, offline))
-    demonstrations, rest = divide(episodes, trial.demonstrations, offline)
+    episodes = source.episodes(trial.environment, _needed(trial))
+    demonstrations, rest = divide(episodes, trial.demonstrations, _offline(trial))
     return prepare(
         demonstrations.without_actions(),
         rest,
@@ -108,14 +117,78 @@ def make_data(trial: Trial, source: Source, *, labels: bool = False) -> Data:
     )
 
 
-def _run(path: Path, trials: list[Trial], plan: Plan, source: Source) -> None:
-    """Train a fleet to its end, or write down why it could not be."""
+def _offline(trial: Trial) -> dict[str, int]:
+    return {s: n for s, n in zip(SOURCES, trial.mixture, strict=True) if n}
+
+
+def _needed(trial: Trial) -> dict[str, int]:
+    return needed(trial.demonstrations, _offline(trial))
+
+
+def _todo(trials: Sequence[Trial], plan: Plan, folder: Path) -> Fleets:
+    """What is left to train: fleets that go on as they were begun earlier, then new ones."""
+    known = {_identity(row) for row in scores(trials, plan, folder)}
+    begun = {trial for path in _folders(folder) for trial in _read_trials(path)}
+    new = [t for t in trials if t not in begun and _identity(t.columns()) not in known]
+    return {path: _read_trials(path) for path in _unfinished(folder, plan)} | {
+        folder / RUNS / _name(group): group for group in fleets(new)
+    }
+
+
+def _collect(todo: Fleets, source: Source) -> None:
+    """Collect the built-in episodes that are missing before processes need the same ones."""
+    if not isinstance(source, BuiltIn):
+        return
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for trials in todo.values():
+        for trial in trials:
+            counts[trial.environment] |= Counter(_needed(trial))  # the larger of each
+    for environment, wanted in counts.items():
+        with suppress(Exception):  # the fleets that need it will fail, and say why
+            source.episodes(environment, wanted)
+
+
+def _run_apart(todo: Fleets, plan: Plan, source: Source, jobs: int) -> None:
+    """Train so many fleets at a time, each in a process of its own with its share of the cores."""
+    workers = max(1, cores() // jobs)
+
+    def jobs_in_turn() -> Iterator[tuple[Path, Callable[[], None]]]:
+        for path, trials in todo.items():
+            _begin(path, trials)
+            yield path / LOG, partial(_train, path, trials, plan, source, workers=workers)
+
+    with (
+        console.progress("Programs", len(todo)) as advance,
+        closing(apart(jobs_in_turn(), jobs)) as ended,
+    ):
+        for log, status in ended:
+            _conclude(log.parent, status)
+            advance()
+
+
+def _conclude(path: Path, status: int) -> None:
+    """Say how a fleet's process ended, and write down what it could not write itself."""
+    if status and not (path / FAILURE).exists():
+        _write_failure(path, f"its process died (exit status {status}); see {LOG}")
+    if (path / FAILURE).exists():
+        console.say(f"warning: {path.name} failed: {(path / FAILURE).read_text().strip()}")
+    else:
+        console.say(f"{path.name}: done")
+
+
+def _begin(path: Path, trials: Sequence[Trial]) -> None:
     console.say(f"{path.name}: {plural(len(trials), 'run')}")
     with atomic(path / TRIALS) as temporary:
         temporary.write_text(json.dumps([asdict(trial) for trial in trials], indent=1) + "\n")
+
+
+def _train(
+    path: Path, trials: list[Trial], plan: Plan, source: Source, *, workers: int | None = None
+) -> None:
+    """Train a fleet to its end, or write down why it could not be."""
     try:
         fleet = make_fleet(trials, plan, source)
-        evaluation = _evaluation(trials, plan, source)
+        evaluation = _evaluation(trials, plan, source, workers)
         resume = (path / CONFIG).exists()
         run = train_fleet(fleet, every=plan.every, evaluate=evaluation, out=path, resume=resume)
         (path / CHECKPOINT).unlink()  # large, and of no more use
@@ -131,13 +204,15 @@ def _write_failure(path: Path, why: str) -> None:
         temporary.write_text(why + "\n")
 
 
-def _evaluation(trials: Sequence[Trial], plan: Plan, source: Source) -> Callable:
+def _evaluation(
+    trials: Sequence[Trial], plan: Plan, source: Source, workers: int | None
+) -> Callable:
     """Scores of a fleet's policies, each in the environment of its trial."""
 
     where = [trial.environment for trial in trials]
 
     def score(policies: Sequence[Policy]) -> list[dict[str, float]]:
-        found = evaluate(policies, where, episodes=plan.episodes)
+        found = evaluate(policies, where, episodes=plan.episodes, workers=workers)
         return [
             summary(row, partial(source.normalised, name))
             for name, row in zip(where, found, strict=True)

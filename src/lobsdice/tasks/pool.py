@@ -105,13 +105,17 @@ def _outcome(work: Callable[[Any], Any], job: Any) -> Any:
 
 def _start() -> subprocess.Popen[bytes]:
     one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     return subprocess.Popen(
         [sys.executable, "-c", SERVE],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, **one_thread, "PYTHONPATH": path},
+        env={**os.environ, **one_thread, "PYTHONPATH": search_path()},
     )
+
+
+def search_path() -> str:
+    """With this as $PYTHONPATH another interpreter finds all modules that this one finds."""
+    return os.pathsep.join(entry or os.getcwd() for entry in sys.path)
 
 
 def _feed(process: subprocess.Popen[bytes], work, pending, done) -> None:
