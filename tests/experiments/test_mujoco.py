@@ -153,6 +153,13 @@ def test_what_is_finished_is_not_run_again(files, tmp_path, begun):
     assert begun[1:] == [[(1, 0), (0, 1), (1, 1)]]
     rows = read(tmp_path / "scores.csv")
     assert len(rows) == 4 and before.splitlines()[1] in (tmp_path / "scores.csv").read_text()
+    # Tables and scores are of all that is there, not of what was asked for last.
+    experiment("mujoco", first, PLAN, tmp_path, data=files)
+    assert [(r["medium"], r["seeds"]) for r in read(tmp_path / "summary.csv")] == [
+        ("1", "2"),
+        ("2", "2"),
+    ]
+    assert read(tmp_path / "aggregate.csv")[0]["tasks"] == "2"
 
 
 def test_runs_of_another_experiment_are_reused_and_cut(files, tmp_path, begun):

@@ -24,6 +24,7 @@ from lobsdice.experiments.sources import make_source
 from lobsdice.experiments.trials import EXPERT_ERROR, SCORES, failures, run_all
 from lobsdice.loggers import Row
 from lobsdice.plots import standard_error
+from lobsdice.runs import read_rows
 
 
 class Experiment(NamedTuple):
@@ -80,12 +81,13 @@ def experiment(
         storage.check_alike(other, settings, apart_from={"experiment", "every"} | lengths)
     storage.claim(folder, settings)
     trials = EXPERIMENTS[name].trials(grid)
-    rows = run_all(trials, plan, make_source(data), folder, reuse=reuse, jobs=jobs)
-    return [folder / SCORES, *write_tables(name, rows, folder), *draw(name, folder)]
+    run_all(trials, plan, make_source(data), folder, reuse=reuse, jobs=jobs)
+    return [folder / SCORES, *write_tables(name, folder), *draw(name, folder)]
 
 
-def write_tables(name: str, rows: list[Row], folder: Path) -> list[Path]:
+def write_tables(name: str, folder: Path) -> list[Path]:
     """summary.csv (each task), aggregate.csv (all tasks) and failures.csv, if there are any."""
+    rows = read_rows(folder / SCORES)  # also of the parts of the table that were run earlier
     curve, found = EXPERIMENTS[name].curve, failures(folder)
     paths = [
         tables.write(folder / "summary.csv", summary(rows, curve)),
