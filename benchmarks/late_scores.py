@@ -1,0 +1,66 @@
+"""Two folders of an experiment, task by task: the mean score over their late evaluations.
+
+python benchmarks/late_scores.py results/mujoco results/mujoco_penalty --since 100000 --until 280000
+
+The score of one last policy swings by several points; the mean over many evaluations of a run
+does not. Only tasks, seeds and steps that both folders have are looked at. Prints each mean with
+its standard error over the seeds, the difference of the means, and its p-value (Welch's t-test).
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import tyro
+from scipy.stats import ttest_ind
+
+from lobsdice.experiments.design import IDENTITY
+from lobsdice.experiments.trials import SCORES
+from lobsdice.plots import TASK, standard_error
+from lobsdice.runs import read_rows
+
+
+@dataclass(frozen=True)
+class Comparison:
+    one: Annotated[Path, tyro.conf.Positional]
+    """A folder of an experiment."""
+    other: Annotated[Path, tyro.conf.Positional]
+    """Another one."""
+    since: int = 0
+    """The first step that counts."""
+    until: int = 10**9
+    """The last step that counts."""
+
+    def run(self) -> None:
+        one, other = (self.scores(folder) for folder in (self.one, self.other))
+        tasks: dict[tuple, list[list[np.floating]]] = defaultdict(list)
+        for run in one.keys() & other.keys():
+            steps = one[run].keys() & other[run].keys()
+            tasks[run[0]].append([np.mean([runs[run][s] for s in steps]) for runs in (one, other)])
+        for task, means in sorted(tasks.items()):
+            report(" ".join(map(str, task)), np.array(means))
+        both = np.mean([np.mean(means, axis=0) for means in tasks.values()], axis=0)
+        print(f"{'all':26s}{both[0]:6.1f}{both[1]:14.1f}")
+
+    def scores(self, folder: Path) -> dict[tuple, dict[int, float]]:
+        """For each run, told apart by its task and all else, the scores at the steps that count."""
+        runs: dict[tuple, dict[int, float]] = defaultdict(dict)
+        for row in read_rows(folder / SCORES):
+            if self.since <= row["step"] <= self.until:
+                task = tuple(row[name] for name in TASK)
+                runs[task, tuple(row.get(name) for name in IDENTITY)][row["step"]] = row["score"]
+        return runs
+
+
+def report(task: str, means: np.ndarray) -> None:
+    """One line on the runs of a task; a column of means for each folder."""
+    told = [f"{mean.mean():6.1f} ± {standard_error(mean):3.1f}" for mean in means.T]
+    difference = np.diff(means.mean(axis=0)).item()
+    _, chance = ttest_ind(*means.T, equal_var=False)
+    print(f"{task:26s}{'  '.join(told)}  {difference:+5.1f} (p = {chance:.2f})")
+
+
+if __name__ == "__main__":
+    tyro.cli(Comparison).run()
