@@ -66,6 +66,9 @@ def test_discrete_actions_likeliest_and_random(carts):
 def test_misfits_are_sentences(carts, pendulums):
     with pytest.raises(LobsDICEError, match="cannot evaluate 0 episodes"):
         evaluate(carts, CARTPOLE, episodes=0)
+    for workers in (0, -1):
+        with pytest.raises(LobsDICEError, match=f"at least 1 worker, not {workers}"):
+            evaluate(carts, CARTPOLE, workers=workers)
     with pytest.raises(LobsDICEError, match="Gymnasium cannot make 'Nowhere-v0'"):
         evaluate(carts, "Nowhere-v0", workers=1)
     with pytest.raises(LobsDICEError, match="actions are not those of CartPole-v1"):

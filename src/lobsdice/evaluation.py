@@ -50,7 +50,8 @@ def evaluate(
         for j, s in enumerate(seeds)
     ]
     found = np.empty(len(jobs))
-    for job, value in as_completed(run, jobs, min(workers or cores(), len(jobs))):
+    workers = cores() if workers is None else workers
+    for job, value in as_completed(run, jobs, min(workers, len(jobs))):
         found[job.number] = value
     return found.reshape(len(policies), episodes)
 

@@ -183,3 +183,8 @@ def test_a_worker_that_dies_or_fails_is_reported():
         list(as_completed(os._exit, [7, 7], 2))
     with pytest.raises(RuntimeError, match="math domain error"):
         list(as_completed(math.sqrt, [-1.0, -1.0], 2))
+
+
+def test_work_that_cannot_be_handed_out_is_an_error_and_no_endless_wait():
+    with pytest.raises(TypeError, match="cannot pickle 'module' object"):
+        list(as_completed(len, [math, math], 2))

@@ -44,6 +44,8 @@ def as_completed(
 
     Leaving the loop early, by Ctrl-C too, ends the processes.
     """
+    if workers < 1 and jobs:
+        raise LobsDICEError(f"work needs at least 1 worker, not {workers}")
     if workers == 1:
         yield from ((job, work(job)) for job in jobs)
         return
@@ -130,6 +132,9 @@ def _feed(process: subprocess.Popen[bytes], work, pending, done) -> None:
             except (EOFError, OSError, pickle.UnpicklingError):
                 status = process.wait()
                 done.put((job, LobsDICEError(f"a worker process died (exit status {status})")))
+                return
+            except Exception as error:  # such as of a job that cannot be pickled
+                done.put((job, error))
                 return
 
 
