@@ -192,9 +192,11 @@ ODD = {
     "layers that do not chain": {"weight_1": np.zeros((5, 32), np.float32)},
     "a bias of the wrong size": {"bias_0": np.zeros(31, np.float32)},
     "too few actions": {"weight_2": np.zeros((32, 3), np.float32), "bias_2": np.zeros(3, "f4")},
+    "a bias without a size": {"bias_0": np.zeros((), np.float32)},
     "a scale of another size": {"scale": np.ones(2, np.float32)},
     "whole numbers": {"weight_0": np.zeros((3, 32), np.int32)},
     "not finite": {"bias_1": np.full(32, np.nan, np.float32)},
+    "a mean that is not finite": {"mean": np.full(3, np.nan, np.float32)},
     "a layer too many": {"weight_9": np.zeros((3, 3), np.float32)},
 }
 

@@ -142,10 +142,10 @@ def _check(policy: Policy) -> None:
     """Raise unless the arrays fit each other: a file may have been edited."""
     normaliser, space = policy.normaliser, policy.action_space
     outputs = 2 * space.size if isinstance(space, Box) else space.n
-    inputs = len(normaliser.mean) + normaliser.indicator
-    sizes = [inputs, *(b.shape[0] for b in policy.biases)]
-    wanted = [*pairwise(sizes), *((n,) for n in sizes[1:]), normaliser.mean.shape]
-    arrays = (*policy.weights, *policy.biases, normaliser.scale)
+    width = len(normaliser.mean)
+    sizes = [width + normaliser.indicator, *(b.size for b in policy.biases)]
+    wanted = [*pairwise(sizes), *((n,) for n in sizes[1:]), (width,), (width,)]
+    arrays = (*policy.weights, *policy.biases, normaliser.mean, normaliser.scale)
     if [x.shape for x in arrays] != wanted or sizes[-1] != outputs:
         raise ValueError("its arrays do not fit each other")
     if not all(x.dtype == np.float32 and np.isfinite(x).all() for x in arrays):
