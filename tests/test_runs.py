@@ -102,11 +102,19 @@ def test_a_damaged_config_is_a_sentence(folder, text):
 
 
 @pytest.mark.parametrize(
-    ("text", "lacks"), [("a,b\n1,2\n", "step"), ("step,seed\n8,0\n", "run")], ids=["step", "run"]
+    ("content", "why"),
+    [
+        (b"a,b\n1,2\n", "there are rows without a step"),
+        (b"step,seed\n8,0\n", "there are rows without a run"),
+        (b"step,run\n8,0\n1", "there are rows of another length"),
+        (b"step,run\n8,0,1\n", "there are rows of another length"),
+        (b"step,run\n8,\xff\n", ""),
+    ],
+    ids=["no step", "no run", "cut", "too long", "no text"],
 )
-def test_damaged_metrics_are_a_sentence(folder, text, lacks):
-    (folder.path / "metrics.csv").write_text(text)
-    with refused(f"metrics.csv is damaged: there are rows without a {lacks}"):
+def test_damaged_metrics_are_a_sentence(folder, content, why):
+    (folder.path / "metrics.csv").write_bytes(content)
+    with refused(f"metrics.csv is damaged: {why}"):
         folder.rows()
 
 

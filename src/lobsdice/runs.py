@@ -171,10 +171,15 @@ def read_rows(path: Path) -> list[Row]:
     """The rows of a table of steps, without its empty cells; none where there is no file."""
     if not path.exists():
         return []
-    with path.open(newline="") as file:
-        rows: list[Row] = [
-            {k: _number(v) for k, v in row.items() if v != ""} for row in csv.DictReader(file)
-        ]
+    try:
+        with path.open(newline="") as file:
+            lines = list(csv.DictReader(file))
+    except (csv.Error, UnicodeError) as error:
+        raise LobsDICEError(f"{path} is damaged: {error}") from error
+    # None is the key of cells beyond the header, and the value where a row ends before it.
+    if any(None in (*line, *line.values()) for line in lines):
+        raise LobsDICEError(f"{path} is damaged: there are rows of another length than its header")
+    rows: list[Row] = [{k: _number(v) for k, v in line.items() if v != ""} for line in lines]
     if not all(isinstance(row.get("step"), int) for row in rows):
         raise LobsDICEError(f"{path} is damaged: there are rows without a step")
     return rows
