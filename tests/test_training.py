@@ -113,6 +113,11 @@ def test_the_last_and_the_best_policy_are_kept(whole, tmp_path):
     assert not np.array_equal(run.best[0].weights[0], run.policy.weights[0])
 
 
+def test_a_return_that_is_no_number_is_not_the_best_and_hides_none(whole):
+    run = train(SMALL, DATA, evaluate=Judge(np.nan, 3, 2, np.nan), **COMMON)
+    assert all(map(np.array_equal, run.best[0].weights, whole[1].best[0].weights))
+
+
 def test_the_policy_with_the_least_error_on_the_demonstrations_is_kept(whole, tmp_path):
     """As `select` would take it, whatever the returns; also where a run was interrupted."""
     out = tmp_path / "run"

@@ -359,7 +359,7 @@ class Recorder:
 
     def _best_return(self, run: int) -> float:
         returns = [row["return"] for row in self.rows if row["run"] == run and "return" in row]
-        return float(max(returns, default=-np.inf))
+        return float(np.nanmax([-np.inf, *returns]))
 
     def _least_error(self, run: int) -> float:
         errors = [row[CRITERION] for row in self.rows if row["run"] == run]
