@@ -420,10 +420,14 @@ def _stack(trees: Sequence[Any]) -> Any:
 
 
 def _check_member(member: Member) -> None:
-    options = member.options
-    for name, value in {"steps": options.steps, "batch_size": options.batch_size}.items():
-        if value < 1:
-            raise LobsDICEError(f"{name} is {value}; it must be at least 1")
+    settings = describe(member.options) | describe(member.algorithm)
+    numbers = {name: x for name, x in settings.items() if isinstance(x, int | float)}
+    for name in ("steps", "batch_size", "width", "penalty_every"):
+        if numbers.get(name, 1) < 1:
+            raise LobsDICEError(f"{name} is {numbers[name]}; it must be at least 1")
+    for name in ("average", "cooldown", "gamma"):
+        if not 0 <= numbers.get(name, 0) <= 1:
+            raise LobsDICEError(f"{name} is {numbers[name]}; it must be between 0 and 1")
     if not 0 <= member.seed < 2**32:
         raise LobsDICEError(f"a seed is {member.seed}; it must be at least 0 and below 2^32")
 
