@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from worlds import noise
 
+from lobsdice.algorithms import BC
 from lobsdice.cli.experiment import MuJoCo
 from lobsdice.errors import LobsDICEError
 from lobsdice.experiments import tables
@@ -23,6 +24,7 @@ from lobsdice.experiments.sources import BuiltIn, make_source
 from lobsdice.experiments.storage import claim
 from lobsdice.experiments.trials import failures, fleets, make_fleet, run_all
 from lobsdice.formats import write
+from lobsdice.reporting.recorded import recorded
 from lobsdice.runs import describe
 from lobsdice.tasks import SOURCES, TASKS
 from lobsdice.training import train_fleet
@@ -231,6 +233,21 @@ def test_a_failure_is_written_down_and_the_rest_goes_on(files, tmp_path, monkeyp
     assert {row["algorithm"] for row in read(tmp_path / "scores.csv")} == {"bco"}
     (failure,) = read(tmp_path / "failures.csv")
     assert failure["fleet"].startswith("bc-hopper") and "there is no room" in failure["why"]
+
+
+def test_a_report_knows_which_runs_of_a_fleet_have_stopped(files, tmp_path, monkeypatch):
+    def make_wild(*arguments):
+        fleet = make_fleet(*arguments)
+        pairs = zip(fleet.members, (np.inf, 3e-4), strict=True)
+        members = (replace(m, algorithm=BC(width=4, policy_rate=rate)) for m, rate in pairs)
+        return replace(fleet, members=tuple(members))
+
+    monkeypatch.setattr(runner, "make_fleet", make_wild)
+    trials = [Trial("bc", "hopper", (1, 1, 1), seed) for seed in range(2)]
+    (row,) = run_all(trials, PLAN, make_source(files), tmp_path)
+    assert row["seed"] == 1
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert recorded(folder).failures == {0: failures(tmp_path)[folder.name]}
 
 
 def test_an_experiment_without_any_result_is_an_error(tmp_path, monkeypatch):

@@ -191,9 +191,10 @@ def _train(
         evaluation = _evaluation(trials, plan, source, workers)
         resume = (path / CONFIG).exists()
         run = train_fleet(fleet, every=plan.every, evaluate=evaluation, out=path, resume=resume)
-        (path / CHECKPOINT).unlink()  # large, and of no more use
-        if run.failures:
+        if run.failures:  # the checkpoint stays: a report reads there which runs have stopped
             _write_failure(path, "; ".join(run.failures.values()))
+        else:
+            (path / CHECKPOINT).unlink()  # large, and of no more use
     except Exception as error:
         _write_failure(path, f"{type(error).__name__}: {error}")
         console.say(f"warning: {path.name} failed: {error}")
