@@ -62,6 +62,25 @@ def test_the_same_table_gives_the_same_files(table, tmp_path):
         assert one.read_bytes() == other.read_bytes()
 
 
+def test_a_curve_that_the_first_panel_lacks_is_named_in_the_legend(tmp_path):
+    path = tmp_path / "scores.csv"
+    rows = ["hopper,1,1,1,bc,0,8,50", "ant,1,1,1,bc,0,8,20", "ant,1,1,1,rce,0,8,30"]
+    header = "environment,expert,medium,random,algorithm,seed,step,score"
+    path.write_text("\n".join([header, *rows]))
+    (legend,) = plots.learning_grid(path).legends
+    assert [text.get_text() for text in legend.get_texts()] == ["bc", "rce"]
+
+
+def test_learning_curves_are_all_drawn_with_one_colour_for_each_label(tmp_path):
+    path = tmp_path / "metrics.csv"
+    path.write_text("step,run,score\n8,0,50\n16,0,60\n")
+    labels = [f"run {i}" for i in range(len(plots.CURVES) + 1)]
+    panels = {"all": dict.fromkeys(labels, path), "one": {labels[3]: path}}
+    all_of_them, one = plots.learning_curves(panels).axes
+    assert [line.get_label() for line in all_of_them.get_lines()] == labels
+    assert one.get_lines()[0].get_color() == all_of_them.get_lines()[3].get_color()
+
+
 def test_a_table_without_the_columns_is_refused(tmp_path):
     path = tmp_path / "other.csv"
     path.write_text("a,b\n1,2\n")

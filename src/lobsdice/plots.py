@@ -94,8 +94,7 @@ def random_mdp(table: str | Path, *, logarithmic: bool = False) -> Figure:
                     _draw(axes[i, j], line)
                 _dress(axes[i, j], logarithmic)
         _title(axes, betas, experts)
-        handles, labels = axes[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
+        _legend(figure)
         _arrange(figure)
     return figure
 
@@ -234,11 +233,13 @@ def learning_curves(
     A panel maps the label of a curve to the metrics.csv of a run's folder. `levels` are horizontal
     lines to compare with.
     """
+    names = list(dict.fromkeys(label for curves in panels.values() for label in curves))
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(3.4 * len(panels) + 0.4, 2.8), layout="constrained")
         axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
         for here, (title, curves) in zip(axes, panels.items(), strict=True):
-            for colour, (label, table) in zip(CURVES, curves.items(), strict=False):
+            for label, table in curves.items():
+                colour = _colour(names.index(label))
                 _draw_curve(here, read(table, {"step", column}), column, label, colour)
             for label, level in levels.items():
                 here.axhline(level, color="black", linewidth=0.8, linestyle=":")
@@ -249,11 +250,23 @@ def learning_curves(
             here.xaxis.set_major_locator(MaxNLocator(4))
             here.xaxis.set_major_formatter(EngFormatter(sep=""))
         axes[0].set_ylabel(column)
-        handles, labels = max(
-            (a.get_legend_handles_labels() for a in axes), key=lambda x: len(x[0])
-        )
-        figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
+        _legend(figure)
     return figure
+
+
+def _colour(number: int) -> str:
+    """Of a curve; after the last one they begin anew."""
+    return CURVES[number % len(CURVES)]
+
+
+def _legend(figure: Figure, columns: int | None = None) -> None:
+    """Name the curves of all panels, above them: there need be none that has every curve."""
+    found = (zip(*axes.get_legend_handles_labels(), strict=True) for axes in figure.axes)
+    named = {label: handle for pairs in found for handle, label in pairs}
+    ncols = columns or len(named)
+    figure.legend(
+        named.values(), named.keys(), loc="outside upper center", ncols=ncols, frameon=False
+    )
 
 
 def _draw_curve(axes: Axes, rows: Rows, column: str, label: str, colour: str) -> None:
@@ -297,9 +310,7 @@ def learning_grid(
                 empty.set_axis_off()
         if alike:
             axes[0, 0].set_ylim(bottom=min(0.0, axes[0, 0].get_ylim()[0]))
-        handles, labels = axes[0, 0].get_legend_handles_labels()
-        columns = int(wide / 1.2)
-        figure.legend(handles, labels, loc="outside upper center", ncols=columns, frameon=False)
+        _legend(figure, columns=int(wide / 1.2))
         figure.supylabel("normalised score" if column == "score" else column, fontsize=9)
         steps = max(int(row["step"]) for row in rows)
         seeds = len(_distinct(rows, "seed"))
@@ -319,7 +330,7 @@ def _draw_task(axes: Axes, task, rows: Rows, curve: str, column: str, values, la
     for i, value in enumerate(values):
         found = [row for row in mine if row[curve] == value]
         if found:
-            _draw_curve(axes, found, column, label.format(value), CURVES[i % len(CURVES)])
+            _draw_curve(axes, found, column, label.format(value), _colour(i))
     if column == "score":
         axes.axhline(100, color="black", linewidth=0.8, linestyle=":")
     axes.set_title(f"{task[0]} ({', '.join(task[1:])})", fontsize=9)
