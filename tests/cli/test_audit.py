@@ -56,6 +56,14 @@ def test_a_leak_exits_with_3(lobsdice, files):
     assert result.code == 3 and "LEAK: 600 demonstrated transitions" in result.out
 
 
+def test_a_recording_is_not_overwritten(lobsdice, files):
+    before = files["demos"].read_bytes()
+    named = ("--expert", files["demos"], "--offline", files["logs"])
+    result = lobsdice("audit", *named, "-o", files["demos"])
+    assert result.code == 2 and "every output needs a name of its own" in result.err
+    assert files["demos"].read_bytes() == before
+
+
 def test_another_width_is_an_error(lobsdice, files):
     result = lobsdice("audit", "--expert", files["wide"], "--offline", files["logs"])
     assert (result.code, result.out) == (2, "")

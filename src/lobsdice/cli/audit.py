@@ -1,13 +1,20 @@
 """`lobsdice audit`: is it worth training on these files?"""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import tyro
 
 from lobsdice import console
 from lobsdice.cli import output
-from lobsdice.cli.data import Files, Reading, read_together, read_unlabelled
+from lobsdice.cli.data import (
+    Files,
+    Reading,
+    read_together,
+    read_unlabelled,
+    refuse_overwriting,
+)
 from lobsdice.formats import DEFAULTS
 from lobsdice.wording import plural
 
@@ -33,7 +40,7 @@ class Audit:
     """The demonstrations; actions in them are ignored."""
     offline: Files
     """One or more recordings with actions."""
-    out: Annotated[str | None, tyro.conf.arg(aliases=["-o"])] = None
+    out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """Write the findings to this HTML page."""
     json: bool = False
     """Print JSON instead of tables."""
@@ -43,6 +50,8 @@ class Audit:
         from lobsdice.auditing import audit
         from lobsdice.auditing.page import write_page
 
+        if self.out is not None:
+            refuse_overwriting([self.expert, *self.offline], [self.out])
         expert = read_unlabelled(self.expert, self.read)
         found = audit(expert, read_together(self.offline, self.read))
         if self.out is not None:
