@@ -19,6 +19,7 @@ from lobsdice.formats.actions import prepare_actions
 from lobsdice.formats.metadata import labels_of, space_of
 from lobsdice.formats.options import ReadOptions
 from lobsdice.spaces import ActionSpace
+from lobsdice.wording import plural
 
 #: Rows read in one go: few enough for the processor's cache, enough to make each call worth it.
 BLOCK = 1 << 15
@@ -171,7 +172,7 @@ def _with_next(flat: Flat, ends: Flags) -> tuple[Float32[np.ndarray, "states wid
     if not unmarked:
         return states, []
     return states, [
-        f"{_count(unmarked, 'unmarked episode end')} found where a row's next observation is not "
+        f"{plural(unmarked, 'unmarked episode end')} found where a row's next observation is not "
         "the next row's observation; each was taken as a cut (truncated)"
     ]
 
@@ -290,9 +291,9 @@ class _Kept:
         return observations, self.notices(flat)
 
     def notices(self, flat: Flat) -> list[str]:
-        gone = f", and {_count(self.vanished, 'episode')} of one row with them"
+        gone = f", and {plural(self.vanished, 'episode')} of one row with them"
         notices = [
-            f"{_count(self.dropped, 'transition')} dropped{gone if self.vanished else ''}: without "
+            f"{plural(self.dropped, 'transition')} dropped{gone if self.vanished else ''}: without "
             "next_observations the result of an episode's last action is not known, and every "
             "episode counts as truncated"
         ]
@@ -311,10 +312,6 @@ def _compact(rows: np.ndarray, keep: Flags) -> np.ndarray:
         rows[written : written + len(part)] = part
         written += len(part)
     return rows[:written]
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _listing(keys: Iterable[str]) -> str:

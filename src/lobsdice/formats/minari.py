@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from lobsdice.formats.actions import prepare_actions
 from lobsdice.formats.hdf5 import check_size
 from lobsdice.formats.metadata import labels_of
 from lobsdice.formats.options import ReadOptions
+from lobsdice.optional import require
 from lobsdice.spaces import FLOAT32_MAX, ActionSpace, Box, Discrete
 
 METADATA = "metadata.json"
@@ -33,7 +35,7 @@ def is_id(name: str) -> bool:
 
 def cached(dataset_id: str) -> Path | None:
     """The folder of a dataset in Minari's local cache. Nothing is ever downloaded."""
-    _package()
+    _require("minari")
     from minari.storage.datasets_root_dir import get_dataset_path
 
     folder = get_dataset_path(dataset_id)
@@ -48,7 +50,7 @@ def read_minari(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
             f"the folder is no Minari dataset: it has neither data/{METADATA} nor {METADATA}"
         )
     _check_metadata(folder)
-    _package()
+    _require("minari")
     from minari.dataset.minari_storage import MinariStorage
 
     _check_files(folder)
@@ -69,7 +71,7 @@ def write_minari(path: Path, episodes: Episodes) -> None:
         raise LobsDICEError(
             f"{path}: the folder exists and is no Minari dataset; it was left alone"
         )
-    _package()
+    _require("minari")
     from minari import __version__
     from minari.data_collector import EpisodeBuffer
     from minari.dataset.minari_storage import MinariStorage
@@ -88,15 +90,6 @@ def write_minari(path: Path, episodes: Episodes) -> None:
 
 def _data_folder(path: Path) -> Path | None:
     return next((f for f in (path / "data", path) if (f / METADATA).is_file()), None)
-
-
-def _package() -> None:
-    try:
-        import minari  # noqa: F401
-    except ImportError as error:
-        raise LobsDICEError(
-            "Minari datasets need the minari package: pip install 'lobsdice[minari]'"
-        ) from error
 
 
 def _check_files(folder: Path) -> None:
@@ -258,3 +251,6 @@ def _id(path: Path) -> str:
     if is_id(path.name):
         return path.name
     return re.sub(r"[^-\w]", "_", path.name) + "-v0"
+
+
+_require = partial(require, needed_by="a Minari dataset", extra="minari")

@@ -19,9 +19,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from lobsdice.tabular.graph import Full, Local
-
-#: How far a sum of probabilities may be from one and still be taken for rounding.
-ROUNDING = 1e-6
+from lobsdice.tabular.mdp import ROUNDING
 
 Graph = Full | Local
 Transitions = Float[np.ndarray, "*n S A P"]
