@@ -360,6 +360,14 @@ OPTIONS = {
         ReadOptions(action_columns=("force",)),
         "the action pattern 'force' matches no column",
     ),
+    "an observation that is the action": (
+        ReadOptions(observation_columns=("obs_0", "action_*")),
+        "the column 'action_0' is both an observation and the action",
+    ),
+    "an observation that numbers the episodes": (
+        ReadOptions(observation_columns=("episode", "obs_0")),
+        "the column 'episode' is both an observation and the episode",
+    ),
     "unknown episode column": (ReadOptions(episode_column="run"), "there is no column 'run'"),
     "bounds that are too narrow": (
         ReadOptions(action_low=(0.0,), action_high=(0.75,)),

@@ -119,6 +119,12 @@ def test_patterns_choose_the_columns(save):
     np.testing.assert_array_equal(episodes.rewards, [1, 1, 1])
 
 
+def test_columns_come_in_the_order_in_which_they_are_named(save):
+    path = save(TABLE | {"speed": [4.0, 3, 2, 1, 0]})
+    named = ReadOptions(observation_columns=("speed", "obs_1", "obs_*"))
+    assert read(path, named).observations[0].tolist() == [4, 5, 0]
+
+
 def test_demonstrations_may_lack_the_columns_that_are_named_for_actions(save):
     options = ReadOptions(action_columns=("torque*", "grip")).unlabelled()
     assert read(save(TABLE), options).actions is None

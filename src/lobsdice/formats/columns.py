@@ -1,6 +1,6 @@
 """Which columns of a table hold what."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -50,11 +50,13 @@ class Layout:
                 f"no column looks like an observation ({', '.join(OBSERVATIONS)}); name them with "
                 f"observation_columns, among {_list(names)}"
             )
+        actions = _columns(free, options.action_columns, ACTIONS, "action")
+        _check_roles(observations, {"action": actions, "episode": (episode,)})
         return cls(
             episode=episode,
             step=_one(names, options.step_column, STEP),
             observations=observations,
-            actions=_columns(free, options.action_columns, ACTIONS, "action"),
+            actions=actions,
             reward=_one(names, options.reward_column, REWARD),
             terminated=_one(names, options.terminated_column, TERMINATED),
             source=_one(names, None, ("source",)),
@@ -85,8 +87,19 @@ def _columns(
                 f"the {what} pattern '{pattern}' matches no column, only {_list(names)} are there"
             )
     if wanted:
-        return numbered(_match(names, wanted))
+        found = (numbered(_match(names, (pattern,))) for pattern in wanted)
+        return tuple(dict.fromkeys(name for columns in found for name in columns))
     return numbered(next((m for p in known if (m := _match(names, (p,)))), ()))
+
+
+def _check_roles(observations: Sequence[str], others: Mapping[str, Sequence[str]]) -> None:
+    """A policy that sees the action that it is to choose would learn to copy it."""
+    for what, columns in others.items():
+        if both := next((name for name in observations if name in columns), None):
+            raise LobsDICEError(
+                f"the column '{both}' is both an observation and the {what}; choose other "
+                "observation_columns"
+            )
 
 
 def _match(names: Sequence[str], patterns: Sequence[str]) -> tuple[str, ...]:
