@@ -108,7 +108,7 @@ def audit(expert: Episodes, offline: Episodes) -> Audit:
         verdict=verdict,
         reason=reason,
         uncovered_share=share,
-        uncovered=parts(coverage),
+        uncovered=parts(coverage, expert.lengths),
         leaked=leaked,
         closest=closest,
         sources=_sources(closest, offline, len(coverage.distance)),

@@ -124,9 +124,11 @@ def groups(episodes: Episodes) -> Int64[np.ndarray, " steps"]:
     return episodes.step_episodes * pieces + piece
 
 
-def parts(coverage: Coverage) -> list[Part]:
-    """The uncovered stretches of every demonstration, longest first."""
-    bad, every = coverage.uncovered, coverage.every
+def parts(coverage: Coverage, lengths: Int64[np.ndarray, " episodes"]) -> list[Part]:
+    """The uncovered stretches of every demonstration, whose lengths are given, longest first."""
+    bad = coverage.uncovered
+    # What was looked at stands for the steps up to the next that was, or to the episode's end.
+    ends = np.minimum(coverage.step + coverage.every, lengths[coverage.episode])
     goes_on = bad[1:] & bad[:-1] & (coverage.episode[1:] == coverage.episode[:-1])
     first = np.flatnonzero(bad & ~np.concatenate([[False], goes_on]))
     last = np.flatnonzero(bad & ~np.concatenate([goes_on, [False]]))
@@ -134,7 +136,7 @@ def parts(coverage: Coverage) -> list[Part]:
         Part(
             int(coverage.episode[i]),
             int(coverage.step[i]),
-            int(coverage.step[j]) + every - 1,
+            int(ends[j]) - 1,
             float(np.median(coverage.ratio[i : j + 1])),
         )
         for i, j in zip(first, last, strict=True)
