@@ -60,6 +60,8 @@ def episode_seeds(episodes: int, seed: int) -> list[np.random.SeedSequence]:
     """One for each episode of an evaluation."""
     if episodes < 1:
         raise LobsDICEError(f"cannot evaluate {episodes} episodes")
+    if seed < 0:
+        raise LobsDICEError(f"the seed must not be negative, and is {seed}")
     return np.random.SeedSequence([EVALUATION, seed]).spawn(episodes)
 
 

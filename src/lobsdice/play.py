@@ -49,9 +49,9 @@ def play(
     seeds = episode_seeds(episodes, seed)
     imageio = None if video is None else _imageio(video)
     env = open_environment(environment, video)
-    check_actions(env, policy, environment)
     recorded = nullcontext(_nothing) if video is None else _recording(env, video, imageio)
     try:
+        check_actions(env, policy, environment)
         with recorded as show:
 
             def act(observation: np.ndarray, random: np.random.Generator):
