@@ -466,6 +466,10 @@ WORTH_A_LOOK = {
         table(".csv", action_0=[0.5, 0.25, 0.1, 1.0, None]),
         "the last rows of 1 episodes hold an action whose result is not in the file",
     ),
+    "rows that nothing orders": (
+        table(".csv", episode=[0, 1, 0, 1, 0], action_0=[0.5, 0.25, 0.1, None, None]),
+        "the rows of 2 episodes lie apart, and no step_column orders them",
+    ),
     "an episode of one row": (
         table(".csv", episode=[0, 0, 0, 1, 2]),
         "episodes of one row hold no transition and were dropped: 2 in all",

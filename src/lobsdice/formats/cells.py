@@ -1,6 +1,7 @@
 """From the cells of a table to arrays of numbers; errors name the row and the column."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,24 @@ def numbers(table: pa.Table, name: str, may_be_empty: np.ndarray | None = None) 
     return values[:, 0]
 
 
+def places(table: pa.Table, name: str) -> np.ndarray:
+    """A column that orders rows, as numbers: it may hold times."""
+    column = _times(whole_column(table, name))
+    if not pa.types.is_temporal(column.type):
+        return numbers(table, name)
+    _refuse_empty(column, name)
+    return pc.rank(column, tiebreaker="dense").to_numpy()  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _times(column: Any) -> Any:
+    """Text as the times that it says, with or without a zone, where all of it does."""
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        for kind in (pa.timestamp("ns"), pa.timestamp("ns", "UTC")):
+            with suppress(pa.ArrowInvalid):
+                return column.cast(kind)
+    return column
+
+
 def whole_column(table: pa.Table, name: str) -> Any:
     """A column in one piece, without the dictionary that it may be stored with."""
     column = table[name]
@@ -91,10 +110,14 @@ def whole_column(table: pa.Table, name: str) -> Any:
 def codes(table: pa.Table, name: str) -> Int64[np.ndarray, " rows"]:
     """The distinct values of a column, numbered in the order in which they appear."""
     column = whole_column(table, name)
+    _refuse_empty(column, name)
+    return column.dictionary_encode().indices.to_numpy().astype(np.int64)
+
+
+def _refuse_empty(column: Any, name: str) -> None:
     if column.null_count:
         row = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0]
         raise LobsDICEError(f"row {row}, column '{name}' is empty")
-    return column.dictionary_encode().indices.to_numpy().astype(np.int64)
 
 
 def check_columns(values: Float32[np.ndarray, "n width"], names: Sequence[str]) -> None:

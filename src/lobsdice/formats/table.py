@@ -15,11 +15,12 @@ from jaxtyping import Bool, Int64
 from lobsdice.episodes import Episodes
 from lobsdice.errors import LobsDICEError
 from lobsdice.formats.actions import prepare_actions
-from lobsdice.formats.cells import check_columns, codes, is_blank, matrix, numbers
+from lobsdice.formats.cells import check_columns, codes, is_blank, matrix, numbers, places
 from lobsdice.formats.columns import Layout, numbered
 from lobsdice.formats.metadata import space_entries, space_of
 from lobsdice.formats.options import ReadOptions
 from lobsdice.spaces import ActionSpace
+from lobsdice.wording import plural
 
 
 def to_table(episodes: Episodes) -> pa.Table:
@@ -101,6 +102,8 @@ class _Order:
     last: Bool[np.ndarray, " rows"]
     """Which rows of the table are the last of their episode."""
     vanished: int
+    scattered: int
+    """Episodes whose rows lie apart in the file although no column orders them."""
 
     @classmethod
     def of(cls, table: pa.Table, layout: Layout) -> "_Order":
@@ -110,9 +113,9 @@ class _Order:
         episode = codes(table, layout.episode)
         order = np.argsort(episode, kind="stable")
         if layout.step is not None:
-            steps = numbers(table, layout.step)
+            steps = places(table, layout.step)
             order = np.lexsort((steps, episode))
-            _check_steps(steps, episode, order, layout.step)
+            _check_steps(steps, episode, order, table[layout.step], layout.step)
         sizes = np.bincount(episode)
         ends = np.cumsum(sizes) - 1
         last = np.zeros(len(order), bool)
@@ -121,7 +124,12 @@ class _Order:
         if not states.size:
             raise LobsDICEError("every episode has one row only, so there is no transition")
         return cls(
-            states, states[~last[states]], sizes[sizes > 1] - 1, last, int((sizes == 1).sum())
+            states,
+            states[~last[states]],
+            sizes[sizes > 1] - 1,
+            last,
+            vanished=int((sizes == 1).sum()),
+            scattered=_scattered(episode) if layout.step is None else 0,
         )
 
     def covered(self, values: np.ndarray) -> np.ndarray:
@@ -131,9 +139,22 @@ class _Order:
         return covered
 
     def notices(self) -> list[str]:
-        if not self.vanished:
-            return []
-        return [f"episodes of one row hold no transition and were dropped: {self.vanished} in all"]
+        found = []
+        if self.vanished:
+            found.append(
+                f"episodes of one row hold no transition and were dropped: {self.vanished} in all"
+            )
+        if self.scattered:
+            found.append(
+                f"the rows of {plural(self.scattered, 'episode')} lie apart, and no step_column "
+                "orders them: they were taken in the order of the file"
+            )
+        return found
+
+
+def _scattered(episode: Int64[np.ndarray, " rows"]) -> int:
+    begins = np.append(True, episode[1:] != episode[:-1])
+    return int((np.bincount(episode[begins]) > 1).sum())
 
 
 def _terminated(table: pa.Table, layout: Layout, order: _Order, filled: np.ndarray):
@@ -189,12 +210,14 @@ def _space(table: pa.Table, layout: Layout) -> ActionSpace | None:
     return space_of({key: np.array(values) for key, values in entries.items()})
 
 
-def _check_steps(steps: np.ndarray, episode: np.ndarray, order: np.ndarray, name: str) -> None:
+def _check_steps(
+    steps: np.ndarray, episode: np.ndarray, order: np.ndarray, cells: Any, name: str
+) -> None:
     before, after = order[:-1], order[1:]
     same = (steps[before] == steps[after]) & (episode[before] == episode[after])
     if same.any():
         first = np.flatnonzero(same)[0]
         raise LobsDICEError(
-            f"{name} row {after[first]} is {steps[after[first]]}, as in row {before[first]} of the "
-            "same episode"
+            f"{name} row {after[first]} is {cells[int(after[first])]}, as in row {before[first]} "
+            "of the same episode"
         )
