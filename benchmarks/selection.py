@@ -69,8 +69,8 @@ class Study:
         folder = self.out / self.task
         resume = (folder / "config.json").exists()
         table = Table(self.out / f"{self.task}.csv", self.seeds)
-        if resume:
-            table(RunFolder(folder).rows())
+        if resume and (rows := RunFolder(folder).rows()):
+            table(rows)
         train_fleet(
             Fleet(members, (task.data,)),
             every=self.steps // self.evaluations,
@@ -87,14 +87,15 @@ class Table:
 
     path: Path
     seeds: int
-    rows: list[Row] = field(default_factory=list)
+    rows: dict[tuple[int, int], Row] = field(default_factory=dict)
+    """By step and run: one that was interrupted after its last row was written logs that again."""
 
     def __call__(self, rows: Sequence[Row]) -> None:
-        self.rows.extend(self.tidy(row) for row in rows)
+        self.rows |= {(row["step"], row["run"]): self.tidy(row) for row in rows}
         with atomic(self.path) as temporary, temporary.open("w", newline="") as file:
-            writer = csv.DictWriter(file, self.rows[0])
+            writer = csv.DictWriter(file, next(iter(self.rows.values())))
             writer.writeheader()
-            writer.writerows(self.rows)
+            writer.writerows(self.rows.values())
 
     def tidy(self, row: Row) -> Row:
         """A row of metrics with the setting's name and numbers in the place of the run's number."""
