@@ -1,9 +1,10 @@
 """What can be said of a run without an environment: measures on rows held out, and weights.
 
-Every loss is taken on rows that nothing was learned from, and every policy is compared with what
-the recordings did to move as the demonstrations do. Algorithms of the DICE kind, those with a
-method `log_weights`, say how much each recorded transition counts in the distribution d that they
-have learned, which tells more: docs/select.md explains the measures.
+Every loss is taken on rows that nothing was learned from (but for labelled demonstrations, of which
+none are held out), and every policy is compared with what the recordings did to move as the
+demonstrations do. Algorithms of the DICE kind, those with a method `log_weights`, say how much each
+recorded transition counts in the distribution d that they have learned, which tells more:
+docs/select.md explains the measures.
 """
 
 from collections.abc import Sequence
