@@ -84,6 +84,7 @@ class Data:
 
     @property
     def state_size(self) -> int:
+        """How many numbers a network sees of a state."""
         return self.init.shape[1]
 
 

@@ -111,6 +111,7 @@ class Episodes:
 
     @property
     def state_size(self) -> int:
+        """How many numbers an observation has."""
         return self.observations.shape[1]
 
     @cached_property

@@ -132,6 +132,7 @@ class RunFolder:
             return facts["failures"]
 
     def policy_path(self, which: str, run: int) -> Path:
+        """The file of a run's `last`, `best` or `selected` policy."""
         return self.path / "policies" / f"{which}-{run}.safetensors"
 
     def policies(self, which: str = "last") -> dict[int, Policy]:

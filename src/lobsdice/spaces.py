@@ -46,6 +46,7 @@ class Box:
 
     @property
     def size(self) -> int:
+        """How many numbers an action has."""
         return len(self.low)
 
     @property

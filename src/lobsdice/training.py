@@ -81,6 +81,7 @@ class Fleet:
 
     @property
     def steps(self) -> int:
+        """Gradient steps of each run."""
         return self.members[0].options.steps
 
     @property

@@ -27,6 +27,8 @@ Pairs = Float32[np.ndarray, "_ width"]
 
 @dataclass(frozen=True)
 class Discrimination:
+    """How well demonstrated and offline pairs can be told apart."""
+
     auc: float
     """The chance that a demonstrated pair scores higher than an offline pair; 1/2 if they are of
     one kind, 1 if they can be told apart without error."""

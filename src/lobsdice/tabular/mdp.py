@@ -40,18 +40,22 @@ class MDP:
 
     @property
     def sparse(self) -> bool:
+        """Whether transitions are a sparse matrix."""
         return sp.issparse(self.transition)
 
     @property
     def batched(self) -> bool:
+        """Whether it is many MDPs at once."""
         return not self.sparse and self.transition.ndim == 4
 
     @property
     def states(self) -> int:
+        """The number of states."""
         return self.transition.shape[-1]
 
     @property
     def actions(self) -> int:
+        """The number of actions."""
         if self.sparse:
             return self.transition.shape[0] // self.states
         return self.transition.shape[-2]
