@@ -31,10 +31,8 @@ class RandomMDP:
     """The folder to write to."""
     seeds: int = 1000
     """Random MDPs, each with its own data."""
-    workers: Annotated[
-        int | None, tyro.conf.arg(help_behavior_hint="(default: one a processor)")
-    ] = None
-    """Processes to use."""
+    workers: int | None = None
+    """Processes to use (default: one a processor)."""
     protocol: OmitArgPrefixes[Protocol] = DEFAULTS
 
     def run(self) -> None:

@@ -22,7 +22,7 @@ class Play:
     path: Positional[Path]
     """The folder of a run, or the file of a policy."""
     env: str | None = None
-    """A Gymnasium id or a built-in task (default: the task that the run was trained on)."""
+    """A Gymnasium id or a built-in task (default: what the run was evaluated in)."""
     episodes: int = 1
     """Episodes to show."""
     seed: int = 0

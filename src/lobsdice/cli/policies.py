@@ -53,7 +53,7 @@ def settings_of(path: Path) -> dict[str, Any]:
 
 
 def environment_of(path: Path) -> str:
-    """The environment that a run was trained in, or evaluated in on the way."""
+    """The environment that a run was evaluated in on the way."""
     settings = settings_of(path)
     name = settings.get("task") or settings.get("env")
     if name is None:
