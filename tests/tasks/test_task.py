@@ -126,6 +126,13 @@ def test_the_fingerprint_changes_with_the_seed_the_policy_and_the_versions(monke
 def test_a_task_prepares_its_data_once(hopper):
     assert hopper.data is hopper.data
     assert len(hopper.data.offline.s) == hopper.offline.steps
+    assert hopper.data.labelled is None
+
+
+def test_labels_are_the_actions_of_the_demonstrations(hopper):
+    expert, labelled = hopper.labelled_data.expert, hopper.labelled_data.labelled
+    np.testing.assert_array_equal(np.stack([labelled.s, labelled.s_next]), np.stack(expert))
+    np.testing.assert_array_equal(labelled.a, hopper.labelled.actions)  # Hopper's are in [-1, 1]
 
 
 @pytest.mark.parametrize("name", TASKS)
