@@ -32,7 +32,7 @@ FLAT = {
 TABLE = {
     "episode": [0, 0, 0, 1, 1],
     "obs_0": [0.5, 1.0, 2.0, 3.0, 5.0],
-    "action_0": [0.5, 0.25, None, 1.0, None],
+    "action_0": [0.5, -0.75, None, 1.0, None],
 }
 
 
@@ -370,7 +370,7 @@ OPTIONS = {
     ),
     "unknown episode column": (ReadOptions(episode_column="run"), "there is no column 'run'"),
     "bounds that are too narrow": (
-        ReadOptions(action_low=(0.0,), action_high=(0.75,)),
+        ReadOptions(action_low=(-1.0,), action_high=(0.75,)),
         "actions row 3 is [1.0], outside Box",
     ),
     "too many bounds": (
@@ -454,6 +454,14 @@ WORTH_A_LOOK = {
         npz(OURS, actions=np.array([0, 1, 2, 1, 0])),
         "the number of actions is not recorded; 3 was taken from the largest one seen",
     ),
+    "actions that use little of the bounds taken for granted": (
+        npz(OURS, actions=(OURS["actions"] + 1) * 1e-6),
+        "taken to be -1 and 1, but those of column 0 lie in [0, 2e-06]",
+    ),
+    "actions that count from 1": (
+        npz(OURS, actions=np.array([1, 2, 3, 2, 1])),
+        "4 was taken from the largest one seen; they count from 0, which never occurs",
+    ),
     "an unmarked end": (
         hdf5(next_observations=set_at(FLAT["next_observations"], 1, -1.0)),
         "1 unmarked episode end found",
@@ -463,11 +471,11 @@ WORTH_A_LOOK = {
         "2 transitions dropped, and 1 episode of one row with them",
     ),
     "an action without a result": (
-        table(".csv", action_0=[0.5, 0.25, 0.1, 1.0, None]),
+        table(".csv", action_0=[0.5, -0.75, 0.1, 1.0, None]),
         "the last rows of 1 episodes hold an action whose result is not in the file",
     ),
     "rows that nothing orders": (
-        table(".csv", episode=[0, 1, 0, 1, 0], action_0=[0.5, 0.25, 0.1, None, None]),
+        table(".csv", episode=[0, 1, 0, 1, 0], action_0=[0.5, -0.75, 0.1, None, None]),
         "the rows of 2 episodes lie apart, and no step_column orders them",
     ),
     "an episode of one row": (

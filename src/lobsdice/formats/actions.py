@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lobsdice.episodes import Actions, as_actions, check_actions, infer_space
+from lobsdice.episodes import Actions, as_actions, check_actions, column_range, infer_space
 from lobsdice.errors import LobsDICEError
 from lobsdice.formats.options import ReadOptions
 from lobsdice.spaces import ActionSpace, Box, Discrete
@@ -25,7 +25,7 @@ def prepare_actions(
     space = infer_space(actions)
     if isinstance(space, Discrete):  # a box holds the data that it was drawn around
         check_actions(actions, space)
-    return actions, space, _guess(space)
+    return actions, space, _guess(space, actions)
 
 
 def _typed(raw: np.ndarray, space: ActionSpace | None, options: ReadOptions) -> Actions:
@@ -55,16 +55,29 @@ def _whole(raw: np.ndarray) -> Actions:
     return as_actions(whole)
 
 
-def _guess(space: ActionSpace) -> list[str]:
+def _guess(space: ActionSpace, actions: Actions) -> list[str]:
     if isinstance(space, Discrete):
+        unused = "" if (actions == 0).any() else "; they count from 0, which never occurs"
         return [
             f"the number of actions is not recorded; {space.n} was taken from the largest one seen"
+            + unused
         ]
     if set(space.low) == {-1.0} and set(space.high) == {1.0}:
-        return []
+        return _unused(actions)
     return [
         "the bounds of the actions are not recorded and were taken from the data: "
         f"low {_short(space.low)}, high {_short(space.high)}"
+    ]
+
+
+def _unused(actions: Actions) -> list[str]:
+    """A policy's actions may be anywhere within the bounds, and are scaled by them."""
+    low, high = column_range(actions)
+    narrow = np.flatnonzero(high - low <= 1)
+    return [
+        "the bounds of the actions are not recorded and were taken to be -1 and 1, but those of "
+        f"column {i} lie in [{low[i]:.4g}, {high[i]:.4g}]; state action_low and action_high"
+        for i in narrow[:1]
     ]
 
 
