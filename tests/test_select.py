@@ -120,10 +120,14 @@ def test_the_command_names_the_policy_to_take(tmp_path, capsys):
     assert "--top is 0; it must be at least 1" in capsys.readouterr().err
 
 
-def test_the_command_leaves_out_what_is_no_run(tmp_path, capsys):
+def test_the_command_leaves_out_what_is_no_run_yet(tmp_path, capsys):
     folder = make_run(tmp_path / "one", [(0.1,)])
     (tmp_path / "page.html").touch()
-    assert main(["select", str(folder), str(tmp_path / "page.html")]) == 0
-    assert capsys.readouterr().err == f"left out: {tmp_path / 'page.html'} holds no run\n"
+    begun = make_run(tmp_path / "two", [()])
+    assert main(["select", str(folder), str(tmp_path / "page.html"), str(begun)]) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        f"left out: {tmp_path / 'page.html'} holds no run",
+        f"left out: {begun} has not been evaluated yet",
+    ]
     assert main(["select", str(tmp_path / "page.html")]) == 2
     assert capsys.readouterr().err == f"error: {tmp_path / 'page.html'} holds no run\n"

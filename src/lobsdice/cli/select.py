@@ -59,9 +59,9 @@ class Select:
             print(f"take {kept.policy}, of step {kept.step}")
 
     def runs(self) -> list[Path]:
-        """The folders that hold runs; one alone must be one."""
-        from lobsdice.runs import RunFolder
+        """The folders that hold runs to choose from; one alone must do so."""
+        from lobsdice.selecting import select
 
         if len(self.folders) == 1:
             return list(self.folders)
-        return list(readable(self.folders, lambda folder: RunFolder(folder).config()))
+        return list(readable(self.folders, lambda folder: select([folder])))
