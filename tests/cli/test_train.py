@@ -12,6 +12,7 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 import pytest
+from made_runs import make_run
 from worlds import noise
 
 from lobsdice.episodes import Episodes, concatenate
@@ -239,6 +240,11 @@ def test_there_must_be_a_run_to_resume_or_evaluate(lobsdice, tmp_path):
     for words in (["resume"], ["evaluate", "--env", "CartPole-v1"]):
         result = lobsdice(words[0], tmp_path, *words[1:])
         assert (result.code, result.err) == (2, f"error: {tmp_path} holds no run\n")
+
+
+def test_settings_of_another_version_are_not_resumed(lobsdice, tmp_path):
+    result = lobsdice("resume", make_run(tmp_path / "run", [], name="bc", faith=3))
+    assert result.code == 2 and "another version of lobsdice has other settings" in result.err
 
 
 def test_a_missing_package_is_a_sentence(lobsdice, world, tmp_path, monkeypatch):

@@ -87,9 +87,9 @@ def source_of(run: "Recorded") -> "Source | str":
     if not run.settings:
         return "the run was not made by `lobsdice train`, and does not say where its data lies"
     try:
-        settings = from_plain(dict(run.settings))
-    except (KeyError, TypeError) as error:
-        return f"another version of lobsdice has other settings: {error}"
+        settings = from_plain(run.settings)
+    except LobsDICEError as error:
+        return str(error)
     try:
         recordings = settings.recordings()
         fleet = settings.fleet(settings.preparation(*recordings))

@@ -213,7 +213,7 @@ class Resume:
         about = RunFolder(self.folder).config()["about"]
         if "settings" not in about:
             raise LobsDICEError(f"{self.folder} was not made by `lobsdice train`")
-        asked = {"out": str(self.folder), "json": self.json or about["settings"]["json"]}
+        asked = {"out": str(self.folder), "json": self.json or about["settings"].get("json", False)}
         from_plain(about["settings"] | asked).execute(about, resume=True)
 
 
@@ -310,8 +310,15 @@ def _absolute(path: str) -> str:
     return str(Path(path).resolve()) if Path(path).exists() else path
 
 
-def from_plain(plain: dict[str, Any]) -> Settings:
+def from_plain(plain: Mapping[str, Any]) -> Settings:
     """The inverse of `to_plain`."""
+    try:
+        return _from_plain(dict(plain))
+    except (KeyError, TypeError) as error:
+        raise LobsDICEError(f"another version of lobsdice has other settings: {error}") from error
+
+
+def _from_plain(plain: dict[str, Any]) -> Settings:
     name = plain.pop("name")
     nested = {
         "algorithm": ALGORITHMS[name],
