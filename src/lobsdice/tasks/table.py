@@ -52,10 +52,10 @@ class Spec:
         """The measured return of this task's `expert` or `random` episodes."""
         return Reference(**_references()[self.name][source])
 
-    def normalised(self, score):
-        """100 (score − random) / (expert − random), for a return or an array of them."""
+    def normalised(self, returns):
+        """100 (return − random) / (expert − random), for a return or an array of them."""
         expert, random = self.reference("expert").mean, self.reference("random").mean
-        return 100 * ((score - random) / (expert - random))
+        return 100 * ((returns - random) / (expert - random))
 
 
 TASKS: Mapping[str, Spec] = {

@@ -65,9 +65,9 @@ class Task:
 
         return summaries(policies, self.name, **options)
 
-    def normalised(self, score):
-        """100 (score − random) / (expert − random), for a return or an array of them."""
-        return self.spec.normalised(score)
+    def normalised(self, returns):
+        """100 (return − random) / (expert − random), for a return or an array of them."""
+        return self.spec.normalised(returns)
 
 
 def load(
