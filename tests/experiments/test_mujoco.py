@@ -19,7 +19,7 @@ from lobsdice.errors import LobsDICEError
 from lobsdice.experiments import tables
 from lobsdice.experiments import trials as runner
 from lobsdice.experiments.design import COMPARED, Grid, Plan, Trial
-from lobsdice.experiments.mujoco import EXPERIMENTS, aggregate, experiment, summary
+from lobsdice.experiments.mujoco import EXPERIMENTS, aggregate, experiment, summary, write_tables
 from lobsdice.experiments.sources import BuiltIn, make_source
 from lobsdice.experiments.storage import claim
 from lobsdice.experiments.trials import failures, fleets, make_fleet, run_all
@@ -333,6 +333,14 @@ def test_a_summary_has_the_last_and_the_best_of_each_task():
     assert (first["last_mean"], first["last_standard_error"]) == ("15.00", "5.00")
     assert (first["last_least"], first["best_mean"], first["seeds"]) == ("10.00", "17.50", 2)
     assert (second["last_mean"], second["medium"], second["steps"]) == ("60.00", 1, 2)
+
+
+def test_failures_that_are_no_more_are_not_listed(tmp_path):
+    tables.write(tmp_path / "scores.csv", table({"bc": np.ones((1, 1))}))
+    (tmp_path / "failures.csv").touch()
+    paths = write_tables("mujoco", tmp_path)
+    assert [path.name for path in paths] == ["summary.csv", "aggregate.csv"]
+    assert not (tmp_path / "failures.csv").exists()
 
 
 def test_an_aggregate_is_over_the_last_policies_of_all_tasks():

@@ -27,6 +27,9 @@ from lobsdice.plots import standard_error
 from lobsdice.runs import read_rows
 
 
+FAILURES = "failures.csv"
+
+
 class Experiment(NamedTuple):
     """A table of runs, and how to look at it."""
 
@@ -93,9 +96,11 @@ def write_tables(name: str, folder: Path) -> list[Path]:
         tables.write(folder / "summary.csv", summary(rows, curve)),
         tables.write(folder / "aggregate.csv", aggregate(rows, curve)),
     ]
-    if found:
-        table = [{"fleet": fleet, "why": why} for fleet, why in found.items()]
-        paths.append(tables.write(folder / "failures.csv", table))
+    table = [{"fleet": fleet, "why": why} for fleet, why in found.items()]
+    if table:
+        paths.append(tables.write(folder / FAILURES, table))
+    else:
+        (folder / FAILURES).unlink(missing_ok=True)  # of fleets that were since run again
     return paths
 
 
