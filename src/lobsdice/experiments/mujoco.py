@@ -26,7 +26,6 @@ from lobsdice.loggers import Row
 from lobsdice.plots import standard_error
 from lobsdice.runs import read_rows
 
-
 FAILURES = "failures.csv"
 
 
