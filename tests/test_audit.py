@@ -132,7 +132,7 @@ def test_every_nth_transition_of_long_demonstrations(offline, monkeypatch):
 
 
 def test_widths_must_agree_and_actions_be_there(offline):
-    with pytest.raises(LobsDICEError, match="have 4 numbers"):
+    with pytest.raises(LobsDICEError, match="observations of 4 numbers"):
         audit(walks(1, seed=1, width=4), offline)
     with pytest.raises(LobsDICEError, match="no actions"):
         audit(walks(1, seed=1), offline.without_actions())

@@ -156,7 +156,7 @@ def test_a_pair_that_shares_only_its_first_state_is_no_leak(episodes):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"expert": numbered([2], [False], width=3)}, "the expert's observations have 3 numbers"),
+        ({"expert": numbered([2], [False], width=3)}, "the expert has observations of 3 numbers"),
         ({"offline": numbered([2], [False]).without_actions()}, "the offline data has no actions"),
         ({"initial": "some"}, "initial is 'some'"),
         ({"terminal": "ignore"}, "terminal is 'ignore'"),

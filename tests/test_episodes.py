@@ -89,10 +89,18 @@ def test_a_mixture_remembers_its_sources():
 def test_parts_that_differ_are_not_put_together():
     with pytest.raises(LobsDICEError, match="part 1 has observations of 1 numbers"):
         concatenate([make(), make(observations=np.zeros((9, 1)))])
-    with pytest.raises(LobsDICEError, match="part 1 has the actions None"):
+    with pytest.raises(LobsDICEError, match="part 1 has no actions, but part 0 has"):
         concatenate([make(), make().without_actions()])
     with pytest.raises(LobsDICEError, match="no episodes to put together"):
         concatenate([])
+
+
+def test_the_same_features_in_another_order_are_not_put_together():
+    level = make(observation_names=["level", "flow"])
+    with pytest.raises(LobsDICEError, match=r"random has .* column 0 is 'flow', not 'level'"):
+        mixture({"expert": level, "random": make(observation_names=["flow", "level"])})
+    both = concatenate([level, make(observation_names=["h", "q"])])
+    assert both.observation_names == ("level", "flow")
 
 
 def test_an_observer_sees_no_actions():

@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Int64
 
-from lobsdice.episodes import Episodes, row_hashes
+from lobsdice.episodes import Episodes, check_states, row_hashes
 from lobsdice.errors import LobsDICEError
 from lobsdice.spaces import ActionSpace, Box
 
@@ -268,7 +268,7 @@ def _sources(episodes: Episodes) -> Int64[np.ndarray, " episodes"]:
 
 def _check_options(expert: Episodes, offline: Episodes, initial: Initial | str, every: int) -> None:
     _space(offline)
-    _check_width("expert's", expert, offline)
+    check_states("the expert", expert, "the offline data", offline)
     if initial not in get_args(Initial):
         raise LobsDICEError(f"initial is {initial!r}, not one of {get_args(Initial)}")
     if every < 1:
@@ -276,21 +276,13 @@ def _check_options(expert: Episodes, offline: Episodes, initial: Initial | str, 
 
 
 def _check_labelled(labelled: Episodes, offline: Episodes) -> None:
-    _check_width("labelled demonstrations'", labelled, offline)
+    check_states("the labelled part", labelled, "the offline data", offline)
     if labelled.action_space is None:
         raise LobsDICEError("the labelled demonstrations have no actions")
     if labelled.action_space != offline.action_space:
         raise LobsDICEError(
             f"the labelled demonstrations' actions are {labelled.action_space}, "
             f"the offline data's {offline.action_space}"
-        )
-
-
-def _check_width(whose: str, episodes: Episodes, offline: Episodes) -> None:
-    if episodes.state_size != offline.state_size:
-        raise LobsDICEError(
-            f"the {whose} observations have {episodes.state_size} numbers, "
-            f"the offline data's {offline.state_size}"
         )
 
 

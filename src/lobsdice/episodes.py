@@ -39,6 +39,8 @@ class Episodes:
     source: Int64[np.ndarray, " episodes"] | None = None
     """Which of `source_names` each episode comes from, where several sources are mixed."""
     source_names: tuple[str, ...] = ()
+    observation_names: tuple[str, ...] = ()
+    """What the numbers of an observation are called, where the file says so."""
     checked: InitVar[bool] = False
     """For readers of large files that have looked at every number while it was in the cache."""
 
@@ -48,6 +50,11 @@ class Episodes:
         if self.observations.shape[1] == 0:
             raise LobsDICEError("observations have no columns")
         _check_source(self)
+        if len(self.observation_names) not in (0, self.state_size):
+            raise LobsDICEError(
+                f"observations have {self.state_size} columns, "
+                f"but {len(self.observation_names)} observation_names"
+            )
         if (self.actions is None) != (self.action_space is None):
             raise LobsDICEError("actions and their action space come together or not at all")
         if not checked:
@@ -72,6 +79,7 @@ class Episodes:
         action_space: ActionSpace | None = None,
         source: ArrayLike | None = None,
         source_names: Sequence[str] = (),
+        observation_names: Sequence[str] = (),
     ) -> "Episodes":
         """Episodes from anything array-like, converted to the types above; errors name key and row.
 
@@ -97,8 +105,13 @@ class Episodes:
         }
         # Before the constructor, where shapes checked at run time would speak first.
         _check_lengths(lengths, arrays)
-        names = tuple(map(str, source_names))
-        return cls(lengths=lengths, action_space=action_space, source_names=names, **arrays)
+        return cls(
+            lengths=lengths,
+            action_space=action_space,
+            source_names=tuple(map(str, source_names)),
+            observation_names=tuple(map(str, observation_names)),
+            **arrays,
+        )
 
     def __len__(self) -> int:
         """The number of episodes."""
@@ -183,21 +196,17 @@ class Episodes:
         return self.select(slice(skip, skip + n))
 
 
-def concatenate(parts: Sequence[Episodes]) -> Episodes:
-    """All episodes of `parts`, which must agree in what they record; source labels are kept."""
+def concatenate(parts: Sequence[Episodes], called: Sequence[str] = ()) -> Episodes:
+    """All episodes of `parts`, which must agree in what they record; source labels are kept.
+
+    Errors speak of them as they are `called`, or by their numbers.
+    """
     if not parts:
         raise LobsDICEError("there are no episodes to put together")
-    head = parts[0]
-    for i, part in enumerate(parts):
-        if part.state_size != head.state_size:
-            raise LobsDICEError(
-                f"part {i} has observations of {part.state_size} numbers, "
-                f"part 0 has {head.state_size}"
-            )
-        if part.action_space != head.action_space:
-            raise LobsDICEError(
-                f"part {i} has the actions {part.action_space}, part 0 has {head.action_space}"
-            )
+    head, called = parts[0], called or [f"part {i}" for i in range(len(parts))]
+    for name, part in zip(called, parts, strict=True):
+        check_states(name, part, called[0], head)
+        _check_same_space(name, part.action_space, called[0], head.action_space)
     names = tuple(dict.fromkeys(name for part in parts for name in part.source_names))
     labelled = all(part.source is not None for part in parts)
     return Episodes(
@@ -209,7 +218,40 @@ def concatenate(parts: Sequence[Episodes]) -> Episodes:
         action_space=head.action_space,
         source=np.concatenate([_relabel(p, names) for p in parts]) if labelled else None,
         source_names=names if labelled else (),
+        observation_names=head.observation_names,
     )
+
+
+def _check_same_space(
+    name: str, space: ActionSpace | None, other: str, others: ActionSpace | None
+) -> None:
+    if space == others:
+        return
+    if space is None or others is None:
+        without, with_them = (name, other) if space is None else (other, name)
+        raise LobsDICEError(f"{without} has no actions, but {with_them} has")
+    same = "action_low and action_high" if isinstance(space, Box) else "action_count"
+    raise LobsDICEError(
+        f"{name} has the actions {space}, {other} has {others}; "
+        f"if they are the same, say so with {same}"
+    )
+
+
+def check_states(name: str, episodes: Episodes, other: str, others: Episodes) -> None:
+    """Raise if two sets cannot observe the same things in the same order."""
+    if episodes.state_size != others.state_size:
+        raise LobsDICEError(
+            f"{name} has observations of {episodes.state_size} numbers, "
+            f"{other} has {others.state_size}"
+        )
+    ours, theirs = episodes.observation_names, others.observation_names
+    # Other names may mean the same; the same names in another order cannot.
+    if ours != theirs and sorted(ours) == sorted(theirs):
+        place = next(i for i, pair in enumerate(zip(ours, theirs, strict=True)) if len({*pair}) > 1)
+        raise LobsDICEError(
+            f"{name} has its observations in another order than {other}: column {place} is "
+            f"'{ours[place]}', not '{theirs[place]}'; name them one by one with observation_columns"
+        )
 
 
 def mixture(sources: Mapping[str, Episodes]) -> Episodes:
@@ -218,7 +260,8 @@ def mixture(sources: Mapping[str, Episodes]) -> Episodes:
         [
             replace(part, source=np.zeros(len(part), np.int64), source_names=(name,))
             for name, part in sources.items()
-        ]
+        ],
+        called=list(sources),
     )
 
 

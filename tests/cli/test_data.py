@@ -156,6 +156,17 @@ def test_check_says_what_a_learner_sees(lobsdice, demonstrations, recording):
     assert "offline transitions 10" in " ".join(lobsdice("data", "check", *files).out.split())
 
 
+def test_columns_in_another_order_are_noticed_even_after_a_conversion(lobsdice, tmp_path):
+    rows = "episode,obs_level,obs_flow,action_0\n0,1,7,-0.5\n0,2,8,1\n0,3,9,\n"
+    swapped = "episode,obs_flow,obs_level\n0,5,2\n0,6,3\n"
+    for name, text in (("logs", rows), ("demos", swapped)):
+        (tmp_path / f"{name}.csv").write_text(text)
+        lobsdice("data", "convert", tmp_path / f"{name}.csv", tmp_path / f"{name}.npz")
+    assert "obs_level" in lobsdice("data", "info", tmp_path / "logs.npz").out
+    files = ("--expert", tmp_path / "demos.npz", "--offline", tmp_path / "logs.npz")
+    assert "column 0 is 'obs_flow', not 'obs_level'" in lobsdice("data", "check", *files).err
+
+
 def test_check_takes_the_options_of_prepare(lobsdice, demonstrations, recording):
     options = ("--initial", "all", "--terminal", "absorbing", "--subsample", "2")
     files = ("--expert", demonstrations, "--offline", recording)

@@ -5,6 +5,7 @@ import math
 from typing import Any
 
 from rich import box
+from rich.markup import escape
 from rich.table import Table
 
 from lobsdice import console
@@ -14,6 +15,9 @@ Report = dict[str, Any]
 
 #: What a table of features shows of each, in this order.
 STATISTICS = ("min", "mean", "std", "max")
+
+#: What of a report is shown elsewhere than among its facts.
+NOT_FACTS = ("path", "observations", "observation_names", "warnings")
 
 
 def print_json(report: Report | list[Report]) -> None:
@@ -32,7 +36,7 @@ def _finite(value: Any) -> Any:
 def print_description(report: Report) -> None:
     """All that is known about a file: facts, then a line for each number of states and actions."""
     print_facts(report["path"], report)
-    _print_features("observation", report["observations"])
+    _print_features("observation", report["observations"], report["observation_names"])
     if report["actions"] and "mean" in report["actions"]:
         _print_features("action", report["actions"])
 
@@ -44,7 +48,7 @@ def print_facts(title: str, report: Report) -> None:
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for key, value in report.items():
-        if key not in ("path", "observations", "warnings") and value is not None:
+        if key not in NOT_FACTS and value is not None:
             table.add_row(key.replace("_", " "), _text(value))
     console.out.print(table)
 
@@ -72,14 +76,14 @@ def print_rows(rows: list[Report], columns: tuple[str, ...]) -> None:
     console.out.print(table)
 
 
-def _print_features(name: str, statistics: Report) -> None:
+def _print_features(name: str, statistics: Report, names: list[str] | None = None) -> None:
     table = _table(None)
     table.add_column(name, justify="right")
     for key in STATISTICS:
         table.add_column(key, justify="right")
     columns = zip(*(statistics[key] for key in STATISTICS), strict=True)
     for i, values in enumerate(columns):
-        table.add_row(str(i), *map(_number, values))
+        table.add_row(escape(names[i]) if names else str(i), *map(_number, values))
     console.out.print(table)
 
 

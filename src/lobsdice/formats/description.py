@@ -20,6 +20,7 @@ def describe(episodes: Episodes) -> dict[str, Any]:
         "terminated": terminated,
         "truncated": len(episodes) - terminated,
         "state_size": episodes.state_size,
+        "observation_names": list(episodes.observation_names) or None,
         "observations": _features(episodes.observations),
         "actions": _actions(episodes),
         "returns": None if returns is None else _summary(returns),

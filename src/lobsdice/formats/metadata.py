@@ -42,10 +42,15 @@ def labels_of(
     """Each episode's `source` and the `source_names`, where both are there."""
     if "source" not in entries or "source_names" not in entries:
         return None, ()
-    source, names = np.asarray(entries["source"]), np.asarray(entries["source_names"])
+    source = np.asarray(entries["source"])
     if source.dtype.kind not in "iu" or source.ndim != 1:
         raise LobsDICEError("source must be one integer an episode")
+    return source.astype(np.int64), texts_of(entries, "source_names")
+
+
+def texts_of(entries: Mapping[str, np.ndarray], key: str) -> tuple[str, ...]:
+    """A list of texts, empty where the key is not there."""
+    names = np.asarray(entries.get(key, ()))
     if names.ndim != 1 or not all(isinstance(name, str | bytes) for name in names.tolist()):
-        raise LobsDICEError("source_names must be a list of texts")
-    texts = (n.decode() if isinstance(n, bytes) else n for n in names.tolist())
-    return source.astype(np.int64), tuple(texts)
+        raise LobsDICEError(f"{key} must be a list of texts")
+    return tuple(n.decode() if isinstance(n, bytes) else n for n in names.tolist())

@@ -13,7 +13,8 @@ def notices(episodes: Episodes) -> list[str]:
     """One sentence each for constant features and duplicate episodes."""
     found = []
     if (constant := constant_columns(episodes.observations)).size:
-        found.append(f"observations are constant in {_these('column', constant)}")
+        names = np.array(episodes.observation_names or range(episodes.state_size))
+        found.append(f"observations are constant in {_these('column', names[constant])}")
     if (copies := duplicates(episodes)).size:
         found.append(f"{_these('episode', copies)} repeat earlier episodes")
     return found
@@ -30,7 +31,7 @@ def constant_columns(rows: Float32[np.ndarray, "n width"]) -> Int64[np.ndarray, 
     return candidates
 
 
-def _these(noun: str, numbers: np.ndarray) -> str:
-    shown = ", ".join(map(str, numbers[:SHOWN]))
-    more = f" and {len(numbers) - SHOWN} more" if len(numbers) > SHOWN else ""
-    return f"{noun}{'' if len(numbers) == 1 else 's'} {shown}{more}"
+def _these(noun: str, names: np.ndarray) -> str:
+    shown = ", ".join(map(str, names[:SHOWN]))
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"{noun}{'' if len(names) == 1 else 's'} {shown}{more}"

@@ -10,7 +10,7 @@ from lobsdice.errors import LobsDICEError
 from lobsdice.files import atomic
 from lobsdice.formats.actions import prepare_actions
 from lobsdice.formats.flat import read_flat
-from lobsdice.formats.metadata import labels_of, space_entries, space_of
+from lobsdice.formats.metadata import labels_of, space_entries, space_of, texts_of
 from lobsdice.formats.options import ReadOptions
 
 REQUIRED = ("observations", "episode_lengths", "terminated")
@@ -37,6 +37,7 @@ def read_npz(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
         action_space=space,
         source=source,
         source_names=source_names,
+        observation_names=texts_of(arrays, "observation_names"),
     )
     return episodes, notices
 
@@ -53,6 +54,8 @@ def write_npz(path: Path, episodes: Episodes) -> None:
     }
     if episodes.source is not None:
         arrays |= {"source": episodes.source, "source_names": np.array(episodes.source_names)}
+    if episodes.observation_names:
+        arrays["observation_names"] = np.array(episodes.observation_names)
     with atomic(path) as temporary:
         np.savez(temporary, **{key: array for key, array in arrays.items() if array is not None})
 

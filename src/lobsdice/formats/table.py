@@ -85,6 +85,7 @@ def from_table(table: pa.Table, layout: Layout, options: ReadOptions) -> tuple[E
         actions=None if actions is None else actions[order.steps],
         rewards=_rewards(table, layout, order),
         action_space=space,
+        observation_names=_names(layout.observations, observations.shape[1]),
         **_labels(table, layout, order),
     )
     return episodes, notices + more
@@ -188,6 +189,11 @@ def _rewards(table: pa.Table, layout: Layout, order: _Order) -> np.ndarray | Non
         rewards = rewards.astype(np.float32)
     check_columns(rewards[:, None], (layout.reward,))
     return rewards[order.steps]
+
+
+def _names(columns: tuple[str, ...], width: int) -> tuple[str, ...]:
+    """The names of all numbers; a column of lists holds several, which have none."""
+    return columns if len(columns) == width else ()
 
 
 def _labels(table: pa.Table, layout: Layout, order: _Order) -> dict[str, Any]:
