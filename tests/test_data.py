@@ -12,6 +12,7 @@ from lobsdice.data import (
 )
 from lobsdice.episodes import Episodes, mixture
 from lobsdice.errors import LobsDICEError
+from lobsdice.formats import DataWarning
 from lobsdice.spaces import Box
 
 
@@ -146,6 +147,22 @@ def test_the_leak_check_finds_exactly_the_shared_pairs():
     where = rng.integers(0, 2000, planted.sum())
     s[planted], s_next[planted] = offline.s[where], offline.s_next[where]
     np.testing.assert_array_equal(shared_pairs(type(fresh)(s, s_next), offline), planted)
+
+
+@pytest.mark.parametrize(
+    ("feature", "complaint"),
+    [
+        (1e-6 * np.arange(6), "feature flow varies by 1.4e-06 only, which normalisation takes"),
+        (5.4e6 + np.arange(6), "varies by 1.4 only near 5.4e.06, where float32 has steps of 0.5"),
+    ],
+)
+def test_units_in_which_a_learner_sees_little_of_a_feature_are_worth_a_warning(feature, complaint):
+    rows = np.stack([np.arange(6.0), feature], axis=1)
+    offline = Episodes.from_arrays(
+        rows, lengths=[5], actions=np.zeros((5, 1)), observation_names=["level", "flow"]
+    )
+    with pytest.warns(DataWarning, match=complaint):
+        prepare(Episodes.from_arrays(rows[:2] + 7, lengths=[1]), offline)
 
 
 def test_a_pair_that_shares_only_its_first_state_is_no_leak(episodes):

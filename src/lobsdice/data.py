@@ -15,14 +15,16 @@ Two choices that the paper and its code leave open, or disagree on, are named op
 Truncated episodes always keep their true final state, whatever the option.
 """
 
+import warnings
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Int64
 
-from lobsdice.episodes import Episodes, check_states, row_hashes
+from lobsdice.episodes import Episodes, check_states, column_range, row_hashes
 from lobsdice.errors import LobsDICEError
+from lobsdice.formats.options import DataWarning
 from lobsdice.spaces import ActionSpace, Box
 
 Initial = Literal["first", "all"]
@@ -30,6 +32,9 @@ Terminal = Literal["keep", "absorbing", "restart", "drop"]
 
 #: Added to each standard deviation, so that a constant feature is not divided by zero.
 SCALE_OFFSET = 1e-3
+
+#: How much of a standard deviation may lie between a feature's value and the next float32.
+RESOLUTION = 1e-4
 
 States = Float32[np.ndarray, "n state"]
 InnerActions = Float32[np.ndarray, "n action"] | Int64[np.ndarray, " n"]
@@ -110,6 +115,8 @@ def prepare(
     if not allow_leak:
         _refuse_leak(observations(expert, every=every), observations(offline))
     normaliser = fit_normaliser(offline, indicator=terminal == "absorbing")
+    for remark in scale_remarks(offline, normaliser.scale - np.float32(SCALE_OFFSET)):
+        warnings.warn(f"the offline data: {remark}", DataWarning, stacklevel=2)
     steps = _steps(offline, terminal)
     table = _state_table(offline, normaliser)
     if labelled is not None:
@@ -162,6 +169,27 @@ def fit_normaliser(offline: Episodes, *, indicator: bool = False) -> Normaliser:
     deviation = states.std(axis=0, dtype=np.float64, mean=mean[None])
     scale = deviation + SCALE_OFFSET
     return Normaliser(mean.astype(np.float32), scale.astype(np.float32), indicator)
+
+
+def scale_remarks(episodes: Episodes, deviation: Float[np.ndarray, " width"]) -> list[str]:
+    """A sentence for each feature of which a learner sees little because of its units."""
+    names = episodes.observation_names or range(episodes.state_size)
+    low, high = column_range(episodes.observations)
+    tiny = (deviation > 0) & (deviation < SCALE_OFFSET)
+    size = np.maximum(np.abs(low), np.abs(high))
+    coarse = (deviation >= SCALE_OFFSET) & (np.spacing(size) > RESOLUTION * deviation)
+    return [
+        *(
+            f"feature {names[i]} varies by {deviation[i]:.2g} only, which normalisation takes for "
+            "nearly constant; use larger units"
+            for i in np.flatnonzero(tiny)
+        ),
+        *(
+            f"feature {names[i]} varies by {deviation[i]:.2g} only near {size[i]:.2g}, where "
+            f"float32 has steps of {np.spacing(size[i]):.2g}; subtract a constant from it"
+            for i in np.flatnonzero(coarse)
+        ),
+    ]
 
 
 def shared_pairs(expert: Observations, offline: Observations) -> Bool[np.ndarray, " pairs"]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from lobsdice.data import SCALE_OFFSET
+from lobsdice.data import scale_remarks
 from lobsdice.episodes import Episodes, duplicates
 from lobsdice.formats import describe
 from lobsdice.formats.notices import notices
@@ -19,24 +19,19 @@ def facts(episodes: Episodes) -> dict[str, Any]:
     return {
         **description,
         "repeated_episodes": len(duplicates(episodes)),
-        "remarks": [*notices(episodes), *_scales(description["observations"])],
+        "remarks": [*notices(episodes), *_scales(episodes, description["observations"])],
     }
 
 
-def _scales(features: dict[str, list[float]]) -> list[str]:
+def _scales(episodes: Episodes, features: dict[str, list[float]]) -> list[str]:
     low, mean, high, std = (np.array(features[key]) for key in ("min", "mean", "max", "std"))
-    varies = std > 0
-    tiny = np.flatnonzero(varies & (std < SCALE_OFFSET))
     far = np.maximum(high - mean, mean - low)
-    wild = np.flatnonzero(varies & (far > OUTLIER * std))
+    wild = np.flatnonzero((std > 0) & (far > OUTLIER * std))
+    names = episodes.observation_names or range(episodes.state_size)
     return [
+        *scale_remarks(episodes, std),
         *(
-            f"feature {i} varies by {std[i]:.2g} only, which normalisation takes for nearly "
-            "constant; use larger units"
-            for i in tiny
-        ),
-        *(
-            f"feature {i} has values {far[i] / std[i]:.0f} standard deviations from its mean"
+            f"feature {names[i]} has values {far[i] / std[i]:.0f} standard deviations from its mean"
             for i in wild
         ),
     ]
