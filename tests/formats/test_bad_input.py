@@ -330,6 +330,10 @@ BAD = {
         raw("bad.csv", b"episode,obs_0,obs_0\n0,1,2\n0,1,3\n"),
         "the column 'obs_0' occurs more than once",
     ),
+    "semicolons between columns": (
+        raw("bad.csv", b"episode;obs_0\n0;1,5\n0;2,5\n"),
+        "its columns are separated by semicolons; save it with commas",
+    ),
     "rows of unequal length": (raw("bad.csv", b"episode,obs_0\n0,1\n0\n"), "cannot be read"),
     "lists of unequal length": (
         table(".parquet", obs_0=[[1.0, 2], [1.0, 2], [1.0], [1.0, 2], [1.0, 2]]),

@@ -6,6 +6,7 @@ import pyarrow as pa
 from pyarrow import csv
 
 from lobsdice.episodes import Episodes
+from lobsdice.errors import LobsDICEError
 from lobsdice.files import atomic
 from lobsdice.formats.cells import EMPTY, find_text
 from lobsdice.formats.columns import Layout
@@ -15,6 +16,7 @@ from lobsdice.formats.table import from_table, to_table
 
 def read_csv(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
     """A text table with a header; rows are counted from 0 below it."""
+    _refuse_semicolons(path)
     parsing = csv.ParseOptions(delimiter=_delimiter(path), newlines_in_values=True)
     with csv.open_csv(path, parse_options=parsing) as reader:
         layout = Layout.find(reader.schema.names, options)
@@ -39,6 +41,17 @@ def write_csv(path: Path, episodes: Episodes) -> None:
     with atomic(path) as temporary:
         how = csv.WriteOptions(delimiter=_delimiter(path))
         csv.write_csv(to_table(episodes), temporary, how)
+
+
+def _refuse_semicolons(path: Path) -> None:
+    """Spreadsheets write them where the comma is the decimal sign; guessing at both would err."""
+    with path.open("rb") as file:
+        header = file.readline(1 << 16)
+    if b";" in header and _delimiter(path).encode() not in header:
+        raise LobsDICEError(
+            "its columns are separated by semicolons; save it with commas between columns and "
+            "points in numbers"
+        )
 
 
 def _delimiter(path: Path) -> str:
