@@ -25,11 +25,11 @@ class ReadOptions:
     """CSV and Parquet: the column that tells episodes apart (default: the first of `episode`,
     `episode_id`, `episode_index`, `trajectory` and `trajectory_id` that is there)."""
     step_column: str | None = None
-    """CSV and Parquet: the column that orders the rows of an episode (default: `step`,
-    `step_index`, `frame_index` or `timestep`; without one, the order of the file)."""
+    """CSV and Parquet: the column that orders the rows of an episode, by numbers or times (default:
+    `step`, `step_index`, `frame_index` or `timestep`; without one, the order of the file)."""
     observation_columns: tuple[str, ...] = ()
-    """CSV and Parquet: patterns (`*` and `?` are wildcards) of the columns of the observations
-    (default: `obs_*`, `observation*` or `state_*`)."""
+    """CSV and Parquet: patterns (`*` and `?` are wildcards) of the columns of the observations, in
+    their order (default: `obs_*`, `observation*` or `state_*`)."""
     action_columns: tuple[str, ...] = ()
     """CSV and Parquet: patterns of the columns of the actions (default: `action` or `action_*`)."""
     reward_column: str | None = None
