@@ -117,7 +117,7 @@ def started(algorithm, seed: int = 0):
 
 def losses(algorithm, nets):
     """All that is logged, and the sum of the losses."""
-    total, metrics = algorithm.loss(nets, rows(16), jax.random.key(1), penalised=True)
+    total, metrics = algorithm.loss(nets, rows(16), jax.random.key(1), penalised=1)
     return metrics | {"total": total}
 
 
@@ -189,11 +189,19 @@ def test_each_loss_moves_only_its_own_network(algorithm):
 
 
 @each_algorithm
+def test_penalties_count_for_as_many_steps_as_they_stand_for(algorithm, key):
+    loss = partial(algorithm.loss, started(algorithm), rows(16), key)
+    (plain, _), (total, metrics) = loss(penalised=0), loss(penalised=3)
+    penalties = sum(value for name, value in metrics.items() if name.endswith("_penalty"))
+    np.testing.assert_allclose(total - plain, 3 * penalties, rtol=1e-3, atol=1e-5)
+
+
+@each_algorithm
 def test_metrics_have_the_same_names_in_penalised_and_plain_steps(algorithm, key):
     nets = jax.eval_shape(started, algorithm)
     names = [
         set(jax.eval_shape(partial(algorithm.loss, penalised=penalised), nets, rows(4), key)[1])
-        for penalised in (True, False)
+        for penalised in (1, 0)
     ]
     assert names[0] == names[1]
 
@@ -203,7 +211,7 @@ def test_every_loss_is_measured_on_rows_held_out_and_all_that_is_measured_is_fin
     fleet = Fleet((Member(algorithm),), (DATA,))
     measures = fleet.diagnosis()(beginning(fleet))
     _, logged = jax.eval_shape(
-        partial(algorithm.loss, penalised=False), started(algorithm), rows(4), key
+        partial(algorithm.loss, penalised=0), started(algorithm), rows(4), key
     )
     names = {name for name in logged if name.endswith("_loss")}
     assert names and {f"held_out_{name}" for name in names} <= set(measures)

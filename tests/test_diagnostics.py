@@ -55,7 +55,7 @@ def started(algorithm, key, data=None):
 @each_weighing
 def test_weights_are_those_under_which_the_policy_clones(algorithm, key):
     nets, (batch, _) = started(algorithm, key), seven_rows(key)
-    loss = algorithm.loss(nets, batch, key, penalised=False)[1]["policy_loss"]
+    loss = algorithm.loss(nets, batch, key, penalised=0)[1]["policy_loss"]
     log_w = algorithm.log_weights(nets, batch)
     w = np.exp(log_w - log_w.max())
     log_prob = np.asarray(nets.policy.log_prob(batch.s, batch.a))

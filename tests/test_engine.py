@@ -51,6 +51,14 @@ class Line(Defaults):
         return Nets(self.rate)
 
 
+@hyperparameters
+class Counted(Line):
+    """Tells for how many steps one is penalised."""
+
+    def loss(self, nets, batch, key, *, penalised):
+        return nets.policy, {"penalised": jnp.float32(penalised)}
+
+
 def take(steps: int, algorithm=Line(), **options) -> list[State]:  # noqa: B008
     """The states of a run, step by step."""
     nets = Nets(jnp.float32(1.0))
@@ -61,7 +69,7 @@ def take(steps: int, algorithm=Line(), **options) -> list[State]:  # noqa: B008
     settings = Options(steps=steps, **options)
     for i in range(steps):
         now = jnp.int32(i)
-        state, _ = step(algorithm, settings, states[-1], batch, key, now, penalised=True)
+        state, _ = step(algorithm, settings, states[-1], batch, key, now, penalised=1)
         states.append(state)
     return states
 
@@ -164,3 +172,9 @@ def test_a_weight_that_overflows_in_the_last_step_is_noticed():
     (now,) = iterate(fleet, every=2)
     assert (int(now.state.failed_at[0]), blamed(now.state)) == (1, ["weights"])
     assert float(now.state.nets.policy[0]) == float(now.state.average[0]) == 1.0
+
+
+def test_every_step_is_penalised_once_however_steps_fall_into_blocks():
+    fleet = Fleet((Member(Counted(penalty_every=4), options=Options(steps=10)),), (DATAS[0],))
+    whole, rest = iterate(fleet, every=8)
+    assert (float(whole.metrics["penalised"][0]), float(rest.metrics["penalised"][0])) == (4, 2)

@@ -134,7 +134,7 @@ def diagnose(
         # The averaged policy is the one that is kept.
         nets = nets._replace(policy=average)
         batch, source, shown, inferred = jax.tree.map(lambda x: x[i], held)
-        _, metrics = algorithm.loss(nets, batch, key, penalised=False)
+        _, metrics = algorithm.loss(nets, batch, key, penalised=0)
         losses = {f"held_out_{k}": x for k, x in metrics.items() if k.endswith("_loss")}
         found = losses | algorithm.diagnose(nets, batch, key)
         found |= {"demonstration_error": jnp.mean(nets.policy.error(*inferred))}

@@ -152,9 +152,12 @@ def step(
     key: Key[Array, ""],
     now: Int[Array, ""],
     *,
-    penalised: bool,
+    penalised: int,
 ) -> tuple[State, Metrics]:
-    """One gradient step of one run, whatever comes of it."""
+    """One gradient step of one run, whatever comes of it.
+
+    Its penalties stand for those of `penalised` steps; 0: it has none.
+    """
     loss = partial(algorithm.loss, penalised=penalised)
     gradients, metrics = jax.grad(loss, has_aux=True)(state.nets, batch, key)
     trouble = _trouble(gradients, metrics)
@@ -229,8 +232,9 @@ def run_chunk(
 ) -> tuple[State, Metrics]:
     """`steps` gradient steps of every run, as one compiled program, and the means of the metrics.
 
-    The first step of each block of `penalty_every` is penalised; metrics are taken there. A run
-    that fails ends where it began: looking back only here spares each step a copy of the state.
+    The first step of each block of `penalty_every` is penalised for all of it, also of a shorter
+    block at the end; metrics are taken there. A run that fails ends where it began: looking back
+    only here spares each step a copy of the state.
     """
     every = algorithms.penalty_every
 
@@ -241,10 +245,10 @@ def run_chunk(
             return step(algorithm, options, state, batch, k_loss, now, penalised=penalised)
 
         def plain(state, now):
-            return advance(state, now, penalised=False)[0], None
+            return advance(state, now, penalised=0)[0], None
 
         def block(state, now, *, size):
-            state, metrics = advance(state, now, penalised=True)
+            state, metrics = advance(state, now, penalised=size)
             if size > 1:  # a scan over nothing would be compiled all the same
                 others = now + 1 + jnp.arange(size - 1, dtype=jnp.int32)
                 state, _ = jax.lax.scan(plain, state, others)

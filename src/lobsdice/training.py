@@ -86,11 +86,7 @@ class Fleet:
 
     @property
     def block(self) -> int:
-        """Steps from one penalised step to the next.
-
-        A chunk begins with a penalised one. If its steps are no multiple of this, the last block is
-        shorter, in which the penalties weigh as much more.
-        """
+        """Steps from one penalised step to the next, but for a shorter block at a chunk's end."""
         return self.members[0].algorithm.penalty_every
 
     def config(self) -> dict[str, Any]:

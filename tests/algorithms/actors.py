@@ -71,7 +71,7 @@ def setting(algorithm, key, space):
 
 def assert_same_losses(algorithm, nets, batch, key, of_critic, of_policy):
     """The algorithm's losses and slopes are those of transcriptions; targets have no slope."""
-    grad = jax.grad(lambda n: algorithm.loss(n, batch, key, penalised=False), has_aux=True)
+    grad = jax.grad(lambda n: algorithm.loss(n, batch, key, penalised=0), has_aux=True)
     gradient, metrics = jax.jit(grad)(nets)
     np.testing.assert_allclose(metrics["critic_loss"], sum(map(of_critic, numbers(nets.critic))))
     np.testing.assert_allclose(metrics["policy_loss"], of_policy(numbers(nets.policy)))

@@ -57,7 +57,7 @@ def test_a_step_moves_targets_by_tau_and_nothing_else_does(kind, key):
     data = noise_data()
     pool, slices = pack([data])
     batch = draw(key, pool, jax.tree.map(lambda x: x[0], slices), 8)
-    advance = jax.jit(partial(step, penalised=False))
+    advance = jax.jit(partial(step, penalised=0))
     for tau in (0.25, 0.0):
         algorithm = kind(width=4, tau=tau)
         state = start(algorithm, key, data.state_size, data.action_space)

@@ -54,7 +54,7 @@ def objective(mu, nu, r_net, b, h):
 
 # ---- The same numbers for both ----
 
-BASE = LobsDICEMu(width=5, penalty_every=3, alpha=0.5)
+BASE = LobsDICEMu(width=5, alpha=0.5)
 FORMS = {
     "fenchel": BASE,
     "lagrange": replace(BASE, lagrange=True),
@@ -88,7 +88,7 @@ def test_losses_and_gradients_are_those_of_the_equations(algorithm, batch, key):
         nothing = np.zeros((7, 0))
         return ratio_objective(net, b._replace(s_next=nothing, expert_s_next=nothing))
 
-    loss = jax.grad(lambda n: algorithm.loss(n, batch, key, penalised=False), has_aux=True)
+    loss = jax.grad(lambda n: algorithm.loss(n, batch, key, penalised=0), has_aux=True)
     gradient, metrics = loss(nets)
     np.testing.assert_allclose(metrics["ratio_loss"], of_ratio(r))
     np.testing.assert_allclose(metrics["dual_loss"], objective(mu, nu, r, b, algorithm))
@@ -121,7 +121,7 @@ def test_the_penalty_on_mu_is_its_squared_slope_at_offline_pairs_and_between(bat
     u = np.asarray(jax.random.uniform(k_mu, (len(x), 1)))
     points = np.vstack([y, y + u * (x - y)])
     mu_slope = slope(lambda z: network(plain(nets.multipliers.mu), z)[:, 0], points)
-    _, metrics = BASE.loss(nets, batch, key, penalised=True)
+    _, metrics = BASE.loss(nets, batch, key, penalised=1)
     expected = 1e-4 * (np.linalg.norm(mu_slope, axis=1) ** 2).mean()
     np.testing.assert_allclose(metrics["mu_penalty"], expected, rtol=1e-6)
 
@@ -142,10 +142,10 @@ def test_minimised_over_mu_it_is_the_objective_of_nu_alone(batch, key):
 
     def metrics(mu):
         two = nets._replace(multipliers=nets.multipliers._replace(mu=lambda _: mu))
-        return BASE.loss(two, batch, key, penalised=False)[1]
+        return BASE.loss(two, batch, key, penalised=0)[1]
 
     single = LobsDICE(width=5, alpha=BASE.alpha)
-    _, alone = single.loss(SingleNets(r, nu, policy), batch, key, penalised=False)
+    _, alone = single.loss(SingleNets(r, nu, policy), batch, key, penalised=0)
     np.testing.assert_allclose(metrics(best)["dual_loss"], alone["nu_loss"], rtol=1e-9)
     np.testing.assert_allclose(metrics(best)["policy_loss"], alone["policy_loss"], rtol=1e-9)
     np.testing.assert_allclose(jax.grad(lambda mu: metrics(mu)["dual_loss"])(best), 0, atol=1e-12)

@@ -13,7 +13,7 @@ from lobsdice import tabular
 from lobsdice.algorithms import OPOLO
 
 pytestmark = pytest.mark.xdist_group("opolo")
-ALGORITHM = OPOLO(width=5, penalty_every=3)
+ALGORITHM = OPOLO(width=5)
 each_space = pytest.mark.parametrize("space", ["box", "finite"])
 
 
@@ -61,7 +61,7 @@ def case(key, space):
 @each_space
 def test_losses_are_the_numbers_of_the_equations(case, key):
     nets, batch, expected = case
-    _, metrics = ALGORITHM.loss(nets, batch, key, penalised=False)
+    _, metrics = ALGORITHM.loss(nets, batch, key, penalised=0)
     ours = numbers(nets.critic)
     np.testing.assert_allclose(metrics["critic_loss"], sum(map(expected["critic"], ours)))
     policy_loss = metrics["policy_loss"] + metrics["cloning_loss"]
@@ -73,7 +73,7 @@ def test_losses_are_the_numbers_of_the_equations(case, key):
 @each_space
 def test_gradients_are_those_of_the_equations(case, key):
     nets, batch, expected = case
-    gradient = jax.grad(lambda n: ALGORITHM.loss(n, batch, key, penalised=False)[0])(nets)
+    gradient = jax.grad(lambda n: ALGORITHM.loss(n, batch, key, penalised=0)[0])(nets)
     rng = np.random.default_rng(0)
     for name in ("r", "inverse", "policy"):
         assert_same_slope(getattr(gradient, name), expected[name], getattr(nets, name), rng)

@@ -87,9 +87,9 @@ def test_odds_are_exponentials_of_logits_that_cannot_be_infinite():
 def test_where_success_counts_nothing_it_clones_discrete_actions(key):
     nets, batch, _ = setting(ALGORITHM, key, "finite")
     none = RCE(width=5, success_weight=0.0)
-    ours = jax.grad(lambda n: none.loss(n, batch, key, penalised=False)[0])(nets).policy
+    ours = jax.grad(lambda n: none.loss(n, batch, key, penalised=0)[0])(nets).policy
     nets = cloning.Nets(nets.policy)
-    theirs = jax.grad(lambda n: BC(width=5).loss(n, batch, key, penalised=False)[0])(nets).policy
+    theirs = jax.grad(lambda n: BC(width=5).loss(n, batch, key, penalised=0)[0])(nets).policy
     for x, y in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
         np.testing.assert_allclose(x, y, atol=1e-12)
 

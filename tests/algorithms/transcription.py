@@ -136,7 +136,7 @@ def assert_same_slope(gradient, objective, net, rng):
 
 def assert_losses_are(objectives, algorithm, nets, batch, key):
     """Each loss and its gradient are as `objectives` say: of each network (metric, function)."""
-    loss = jax.grad(lambda n: algorithm.loss(n, batch, key, penalised=False), has_aux=True)
+    loss = jax.grad(lambda n: algorithm.loss(n, batch, key, penalised=0), has_aux=True)
     gradient, metrics = loss(nets)
     rng = np.random.default_rng(0)
     assert set(objectives) == set(nets._fields)

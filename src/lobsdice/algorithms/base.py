@@ -45,7 +45,7 @@ class Algorithm(Protocol):
 
     @property
     def penalty_every(self) -> int:
-        """Penalties count in each `penalty_every`-th step only, at as many times the weight."""
+        """In how many steps penalties are taken once, for all of them."""
         ...
 
     @property
@@ -58,11 +58,12 @@ class Algorithm(Protocol):
         ...
 
     def loss(
-        self, nets: Any, batch: Batch, key: Key[Array, ""], *, penalised: bool
+        self, nets: Any, batch: Batch, key: Key[Array, ""], *, penalised: int
     ) -> tuple[Float[Array, ""], Metrics]:
         """The sum of all losses, each of which moves only its own network, and what to log.
 
-        The names of the metrics must not depend on `penalised`.
+        Penalties count `penalised` times: for so many steps, or not at all in those that are left
+        out. The names of the metrics must not depend on it.
         """
         ...
 

@@ -42,7 +42,7 @@ class BC(Defaults):
         return Nets(make_policy(key, state_size, space, self.width))
 
     def loss(
-        self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: bool
+        self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: int
     ) -> tuple[Float[Array, ""], Metrics]:
         del key, penalised
         rows = batch.labelled if self.from_labelled else batch

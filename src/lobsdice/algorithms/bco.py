@@ -58,7 +58,7 @@ class BCO(Defaults):
         )
 
     def loss(
-        self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: bool
+        self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: int
     ) -> tuple[Float[Array, ""], Metrics]:
         del penalised
         model_loss = inverse_loss(nets.inverse, batch)

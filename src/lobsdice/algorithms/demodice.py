@@ -75,7 +75,7 @@ class DemoDICE(Defaults):
         )
 
     def loss(
-        self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: bool
+        self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: int
     ) -> tuple[Float[Array, ""], Metrics]:
         shown = batch.labelled
         assert shown is not None  # the loop sees to it
@@ -90,7 +90,7 @@ class DemoDICE(Defaults):
         penalties = slope_penalties(
             self, nets, batch, key, expert=expert, offline=offline, penalised=penalised
         )
-        total = r_loss + nu_loss + policy_loss + self.penalty_every * sum(penalties.values())
+        total = r_loss + nu_loss + policy_loss + penalised * sum(penalties.values())
         losses = {"ratio_loss": r_loss, "nu_loss": nu_loss, "policy_loss": policy_loss}
         return total, losses | penalties
 

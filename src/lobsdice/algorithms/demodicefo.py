@@ -80,7 +80,7 @@ class DemoDICEfO(Defaults):
         )
 
     def loss(
-        self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: bool
+        self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: int
     ) -> tuple[Float[Array, ""], Metrics]:
         k_inverse, k_penalties = jax.random.split(key)
         model_loss = inverse_loss(nets.inverse, batch)
@@ -95,7 +95,7 @@ class DemoDICEfO(Defaults):
             self, nets, batch, k_penalties, expert=expert, offline=offline, penalised=penalised
         )
         total = model_loss + r_loss + nu_loss + policy_loss
-        total = total + self.penalty_every * sum(penalties.values())
+        total = total + penalised * sum(penalties.values())
         losses = {"ratio_loss": r_loss, "nu_loss": nu_loss, "policy_loss": policy_loss}
         return total, {"inverse_loss": model_loss} | losses | penalties
 

@@ -67,7 +67,7 @@ class IQLearn(ActorCritic):
         return self.from_labelled
 
     def loss(
-        self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: bool
+        self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: int
     ) -> tuple[Float[Array, ""], Metrics]:
         del penalised
         k_here, k_next, k_policy = jax.random.split(key, 3)

@@ -73,7 +73,7 @@ class LobsDICE(Defaults):
         )
 
     def loss(
-        self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: bool
+        self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: int
     ) -> tuple[Float[Array, ""], Metrics]:
         expert, offline = pairs(batch)
         r_loss, r = ratio_loss(nets.r, expert, offline, floor=self.ratio_floor)
@@ -84,7 +84,7 @@ class LobsDICE(Defaults):
         penalties = slope_penalties(
             self, nets, batch, key, expert=expert, offline=offline, penalised=penalised
         )
-        total = r_loss + nu_loss + policy_loss + self.penalty_every * sum(penalties.values())
+        total = r_loss + nu_loss + policy_loss + penalised * sum(penalties.values())
         losses = {"ratio_loss": r_loss, "nu_loss": nu_loss, "policy_loss": policy_loss}
         return total, losses | penalties
 

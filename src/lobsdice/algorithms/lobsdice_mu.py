@@ -111,7 +111,7 @@ class LobsDICEMu(Defaults):
         )
 
     def loss(
-        self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: bool
+        self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: int
     ) -> tuple[Float[Array, ""], Metrics]:
         expert, offline = self._matched(batch)
         r_loss, r = ratio_loss(nets.r, expert, offline, floor=self.ratio_floor)
@@ -129,7 +129,7 @@ class LobsDICEMu(Defaults):
         penalties = {"ratio_penalty": zero, "nu_penalty": zero, "mu_penalty": zero}
         if penalised:
             penalties = self._penalties(nets, batch, key)
-        total = r_loss + dual_loss + policy_loss + self.penalty_every * sum(penalties.values())
+        total = r_loss + dual_loss + policy_loss + penalised * sum(penalties.values())
         losses = {"ratio_loss": r_loss, "dual_loss": dual_loss, "policy_loss": policy_loss}
         return total, losses | penalties
 

@@ -93,7 +93,7 @@ class OPOLO(Following):
         )
 
     def loss(
-        self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: bool
+        self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: int
     ) -> tuple[Float[Array, ""], Metrics]:
         k_critic, k_policy, k_inferred, k_penalty = jax.random.split(key, 4)
         expert, offline = pairs(batch)
@@ -127,7 +127,7 @@ class OPOLO(Following):
             "cloning_loss": cloning_loss,
             "inverse_loss": model_loss,
         }
-        total = sum(losses.values()) + self.penalty_every * penalty
+        total = sum(losses.values()) + penalised * penalty
         return total, losses | {"ratio_penalty": penalty}
 
     def _objective(

@@ -69,7 +69,7 @@ class RCE(ActorCritic):
     """Units in each of the two hidden layers of every network."""
 
     def loss(
-        self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: bool
+        self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: int
     ) -> tuple[Float[Array, ""], Metrics]:
         del penalised
         k_next, k_success, k_policy = jax.random.split(key, 3)

@@ -80,7 +80,7 @@ class SMODICE(Defaults):
         )
 
     def loss(
-        self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: bool
+        self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: int
     ) -> tuple[Float[Array, ""], Metrics]:
         expert, offline = batch.expert_s, batch.s
         r_loss, r = ratio_loss(nets.r, expert, offline, floor=self.ratio_floor)
@@ -91,7 +91,7 @@ class SMODICE(Defaults):
         penalties = slope_penalties(
             self, nets, batch, key, expert=expert, offline=offline, penalised=penalised
         )
-        total = r_loss + nu_loss + policy_loss + self.penalty_every * sum(penalties.values())
+        total = r_loss + nu_loss + policy_loss + penalised * sum(penalties.values())
         losses = {"ratio_loss": r_loss, "nu_loss": nu_loss, "policy_loss": policy_loss}
         return total, losses | penalties
 

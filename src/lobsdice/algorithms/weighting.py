@@ -63,7 +63,7 @@ def slope_penalties(
     *,
     expert: Rows,
     offline: Rows,
-    penalised: bool,
+    penalised: int,
 ) -> Metrics:
     """The penalties on r, at the rows that it tells apart, and on ν; zero in plain steps."""
     if not penalised:
