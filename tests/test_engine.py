@@ -178,3 +178,9 @@ def test_every_step_is_penalised_once_however_steps_fall_into_blocks():
     fleet = Fleet((Member(Counted(penalty_every=4), options=Options(steps=10)),), (DATAS[0],))
     whole, rest = iterate(fleet, every=8)
     assert (float(whole.metrics["penalised"][0]), float(rest.metrics["penalised"][0])) == (4, 2)
+
+
+def test_training_ends_early_once_all_runs_have_failed():
+    fleet = Fleet((Member(Line(), options=Options(steps=4000)),), (DATAS[0],))
+    now = next(iterate(fleet, every=4000))
+    assert 0 <= int(now.state.failed_at[0]) < now.step < 4000

@@ -310,6 +310,8 @@ def test_progress_is_said_line_by_line(capsys):
         ({"algorithm": BC(width=0)}, "width is 0; it must be at least 1"),
         ({"algorithm": LobsDICE(penalty_every=0)}, "penalty_every is 0; it must be at least 1"),
         ({"algorithm": LobsDICE(gamma=99.0)}, "gamma is 99.0; it must be between 0 and 1"),
+        ({"algorithm": LobsDICE(alpha=-1.0)}, "alpha is -1.0; it must be at least 0"),
+        ({"algorithm": BC(policy_rate=float("nan"))}, "policy_rate is nan; it must be at least 0"),
         ({"cooldown": -1.0}, "cooldown is -1.0; it must be between 0 and 1"),
         ({"seeds": 0}, "the fleet has no runs"),
         ({"seeds": [-1]}, "a seed is -1"),

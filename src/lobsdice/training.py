@@ -180,7 +180,9 @@ def iterate(
             parts.append(metrics)
             step += piece
             on_steps(piece)
-        yield Progress(step, state, _means(parts, pieces))
+            if (np.asarray(state.failed_at) >= 0).all():  # what is still to come changes nothing
+                break
+        yield Progress(step, state, _means(parts, pieces[: len(parts)]))
 
 
 @dataclass(frozen=True)
@@ -429,6 +431,9 @@ def _check_member(member: Member) -> None:
     for name in ("average", "cooldown", "gamma"):
         if not 0 <= numbers.get(name, 0) <= 1:
             raise LobsDICEError(f"{name} is {numbers[name]}; it must be between 0 and 1")
+    for name, value in numbers.items():
+        if not value >= 0:
+            raise LobsDICEError(f"{name} is {value}; it must be at least 0")
     if not 0 <= member.seed < 2**32:
         raise LobsDICEError(f"a seed is {member.seed}; it must be at least 0 and below 2^32")
 
