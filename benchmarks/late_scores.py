@@ -42,14 +42,14 @@ class Comparison:
         for task, means in sorted(tasks.items()):
             report(" ".join(map(str, task)), np.array(means))
         both = np.mean([np.mean(means, axis=0) for means in tasks.values()], axis=0)
-        print(f"{'all':26s}{both[0]:6.1f}{both[1]:14.1f}")
+        print(f"{'all':36s}{both[0]:6.1f}{both[1]:14.1f}")
 
     def scores(self, folder: Path) -> dict[tuple, dict[int, float]]:
         """For each run, told apart by its task and all else, the scores at the steps that count."""
         runs: dict[tuple, dict[int, float]] = defaultdict(dict)
         for row in read_rows(folder / SCORES):
             if self.since <= row["step"] <= self.until:
-                task = tuple(row[name] for name in TASK)
+                task = tuple(row[name] for name in ("algorithm", *TASK))
                 runs[task, tuple(row.get(name) for name in IDENTITY)][row["step"]] = row["score"]
         return runs
 
@@ -59,7 +59,7 @@ def report(task: str, means: np.ndarray) -> None:
     told = [f"{mean.mean():6.1f} ± {standard_error(mean):3.1f}" for mean in means.T]
     difference = np.diff(means.mean(axis=0)).item()
     _, chance = ttest_ind(*means.T, equal_var=False)
-    print(f"{task:26s}{'  '.join(told)}  {difference:+5.1f} (p = {chance:.2f})")
+    print(f"{task:36s}{'  '.join(told)}  {difference:+5.1f} (p = {chance:.2f})")
 
 
 if __name__ == "__main__":
