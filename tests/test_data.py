@@ -65,6 +65,13 @@ def test_absorbing_states_loop_and_carry_the_indicator(episodes):
     assert (view.s[~inside][:, 2] == 0).all()
 
 
+def test_an_absorbing_state_that_no_step_enters_does_not_loop(episodes):
+    """Every second step: that of the first episode which would enter is left out."""
+    view = observations(episodes, terminal="absorbing", every=2)
+    assert (view.s_next[:, 2] == 1).tolist() == [False, False, False, True, True]
+    assert (view.s[:, 2] == 1).tolist() == [False] * 4 + [True]
+
+
 def test_every_counts_from_each_episodes_start(episodes):
     assert rows(observations(episodes, every=2)) == [(0, 1), (3, 4), (5, 6), (7, 8)]
 

@@ -240,10 +240,10 @@ def _restart(episodes: Episodes, steps: _Steps, ended: np.ndarray) -> _Steps:
 
 
 def _absorb(episodes: Episodes, steps: _Steps, ended: np.ndarray) -> _Steps:
-    """Ended episodes enter the absorbing state, which loops on itself once for each."""
+    """Ended episodes enter the absorbing state, which loops on itself once for each entry."""
     absorbing = len(episodes.observations)
     steps = steps._replace(next_row=np.where(ended, absorbing, steps.next_row))
-    who = np.flatnonzero(episodes.terminated)
+    who = steps.episode[ended]
     there = np.full(len(who), absorbing)
     loops = _Steps(np.full(len(who), -1), who, there, there)
     return _Steps(*map(np.concatenate, zip(steps, loops, strict=True)))
