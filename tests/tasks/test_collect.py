@@ -187,4 +187,4 @@ def test_a_worker_that_dies_or_fails_is_reported():
 
 def test_work_that_cannot_be_handed_out_is_an_error_and_no_endless_wait():
     with pytest.raises(TypeError, match="cannot pickle 'module' object"):
-        list(as_completed(len, [math, math], 2))
+        list(as_completed(repr, [math, math], 2))
