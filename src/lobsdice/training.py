@@ -422,6 +422,10 @@ def _stack(trees: Sequence[Any]) -> Any:
     return jax.tree.map(lambda *xs: jnp.stack([jnp.asarray(x, jnp.float32) for x in xs]), *trees)
 
 
+#: How hyperparameters end that are no less than zero in any algorithm.
+NOT_NEGATIVE = ("alpha", "temperature", "tau", "floor", "_rate", "_penalty", "_weight")
+
+
 def _check_member(member: Member) -> None:
     settings = describe(member.options) | describe(member.algorithm)
     numbers = {name: x for name, x in settings.items() if isinstance(x, int | float)}
@@ -432,7 +436,7 @@ def _check_member(member: Member) -> None:
         if not 0 <= numbers.get(name, 0) <= 1:
             raise LobsDICEError(f"{name} is {numbers[name]}; it must be between 0 and 1")
     for name, value in numbers.items():
-        if not value >= 0:
+        if name.endswith(NOT_NEGATIVE) and not value >= 0:
             raise LobsDICEError(f"{name} is {value}; it must be at least 0")
     if not 0 <= member.seed < 2**32:
         raise LobsDICEError(f"a seed is {member.seed}; it must be at least 0 and below 2^32")

@@ -46,7 +46,7 @@ from functools import partial
 from pathlib import Path
 from lobsdice.experiments.processes import apart
 
-job = partial(exec, "import time; print('begun', flush=True); time.sleep(100)")
+job = partial(exec, "import time; print(1, end='', flush=True); time.sleep(100)")
 list(apart([(Path({!r}), job)], 1))
 """
 
@@ -58,7 +58,7 @@ def test_processes_end_with_their_parent(how, tmp_path):
     parent = subprocess.Popen(
         [sys.executable, "-c", PARENT.format(str(log))], stderr=subprocess.DEVNULL
     )
-    assert select.select([reader], [], [], 60)[0] and os.read(reader, 100) == b"begun\n"
+    assert select.select([reader], [], [], 60)[0] and os.read(reader, 100) == b"1"
     parent.send_signal(how)
     parent.wait()
     assert select.select([reader], [], [], 60)[0] and os.read(reader, 100) == b""  # nobody writes
