@@ -51,6 +51,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	  ". Try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
 	@test -x $(BIN)/python || { echo "Creating .venv ..."; $(CREATE_VENV); }
 	@echo "Installing (the first time this takes a minute or two) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	@# Modules are compiled when they are first imported: most never are, and that takes a minute.
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
 	  --constraint constraints.txt --editable '.[dev]'
 	@touch $@
