@@ -173,10 +173,17 @@ def step(
     # Early on the average forgets fast, so that it does not remember the initial weights.
     decay = jnp.minimum(options.average, (1 + now) / (10 + now))
     average = jax.tree.map(lambda old, x: x + decay * (old - x), state.average, nets.policy)
+    moved = state._replace(nets=nets, optimiser=optimiser, average=average)
+    return _noted(moved, trouble, now), metrics
+
+
+def _noted(state: State, trouble: Int[Array, ""], now: Int[Array, ""]) -> State:
+    """`state` with its trouble in this step written down, if it is the run's first."""
     first = (state.failed_at < 0) & (trouble != 0)
-    failed_at = jnp.where(first, now, state.failed_at)
-    failed_in = jnp.where(first, trouble, state.failed_in)
-    return State(nets, optimiser, average, failed_at, failed_in), metrics
+    return state._replace(
+        failed_at=jnp.where(first, now, state.failed_at),
+        failed_in=jnp.where(first, trouble, state.failed_in),
+    )
 
 
 def _trouble(gradients: Any, metrics: Metrics) -> Int[Array, ""]:
@@ -197,12 +204,8 @@ def _with_weights_watched(state: State, metrics: Metrics, last: Int[Array, ""]) 
     # In any other step the next one's losses tell; here none is left, and once a chunk is cheap.
     leaves = jax.tree.leaves((state.nets, state.average))
     finite = jnp.stack([jnp.isfinite(leaf).all() for leaf in leaves]).all()
-    first = (state.failed_at < 0) & ~finite
     bit = 2 ** suspects(metrics).index(WEIGHTS)
-    return state._replace(
-        failed_at=jnp.where(first, last, state.failed_at),
-        failed_in=jnp.where(first, bit, state.failed_in),
-    )
+    return _noted(state, jnp.where(finite, 0, bit), last)
 
 
 def _unless_failed(old: State, new: State) -> State:
