@@ -7,10 +7,10 @@ compare whatever their hyperparameters and algorithms. docs/select.md says how f
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lobsdice.errors import LobsDICEError
 from lobsdice.loggers import Row
@@ -22,6 +22,9 @@ CRITERION = "demonstration_error"
 BESIDE = ("action_error", "expert_distance", "flow_residual", "effective_share")
 #: All that is looked at: returns and scores are not.
 COLUMNS = ("step", "run", "seed", CRITERION, *BESIDE)
+
+#: What tells the rows of a measure from others: the data's fingerprint, and what is held out of it.
+Rows = tuple[str, bool | None]
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,14 @@ class Candidate:
         }
 
 
+class Choice(NamedTuple):
+    """What a folder has to choose from."""
+
+    measured_on: dict[Rows, str]
+    """The rows that its runs were measured on, and one of the runs."""
+    candidates: list[Candidate]
+
+
 def select(folders: Iterable[str | Path], *, checkpoints: bool = False) -> list[Candidate]:
     """The runs of some folders at their last checkpoints, or at all of them, the best first.
 
@@ -61,41 +72,54 @@ def select(folders: Iterable[str | Path], *, checkpoints: bool = False) -> list[
     the same rows, as measures on other rows do not compare. Of each run two policies are kept that
     this may lead to: the last, and the `selected` one, of the step at which its error was least.
     """
-    paths = [Path(folder) for folder in folders]
-    if not paths:
+    return rank([choice(Path(folder)) for folder in folders], checkpoints=checkpoints)
+
+
+def choice(path: Path) -> Choice:
+    """What a folder has to choose from; it is read once."""
+    folder = RunFolder(path)
+    measured_on = _measured_on(folder)
+    _refuse_other_rows(measured_on)
+    return Choice(measured_on, _candidates(folder))
+
+
+def rank(choices: Sequence[Choice], *, checkpoints: bool = False) -> list[Candidate]:
+    """The candidates of all folders at their last checkpoints, or at all, the best first."""
+    if not choices:
         raise LobsDICEError("there is nothing to choose from: name the folders of runs")
-    _refuse_other_rows(paths)
-    found = [candidate for path in paths for candidate in _candidates(path)]
-    if not checkpoints:
-        found = [candidate for candidate in found if candidate.last]
+    _refuse_other_rows({rows: run for one in choices for rows, run in one.measured_on.items()})
+    found = [c for one in choices for c in one.candidates if c.last or checkpoints]
     # As in training: of equally good checkpoints the later one is kept.
     return sorted(found, key=lambda candidate: (candidate.criterion, -candidate.step))
 
 
-def _refuse_other_rows(paths: Sequence[Path]) -> None:
+def _measured_on(folder: RunFolder) -> dict[Rows, str]:
+    config = folder.config()["run"]
+    return {
+        (config["data"][run["data"]]["fingerprint"], run["options"].get("hold_out")): (
+            f"run {i} of {folder.path}"
+        )
+        for i, run in enumerate(config["runs"])
+    }
+
+
+def _refuse_other_rows(measured_on: Mapping[Rows, str]) -> None:
     """Raise unless all runs were measured on the same rows."""
-    seen: dict[tuple, str] = {}
-    for path in paths:
-        config = RunFolder(path).config()["run"]
-        for i, run in enumerate(config["runs"]):
-            rows = (config["data"][run["data"]]["fingerprint"], run["options"].get("hold_out"))
-            seen.setdefault(rows, f"run {i} of {path}")
-    if len(seen) > 1:
-        one, other, *_ = seen.values()
+    if len(measured_on) > 1:
+        one, other, *_ = measured_on.values()
         raise LobsDICEError(
             f"{one} and {other} learned from different data, or held other rows out; measures on "
             "different rows do not compare"
         )
 
 
-def _candidates(path: Path) -> list[Candidate]:
+def _candidates(folder: RunFolder) -> list[Candidate]:
     """Every run of a folder at every step that was logged."""
-    folder = RunFolder(path)
     runs: dict[int, list[Row]] = {}
     for row in folder.rows():
         runs.setdefault(row["run"], []).append({k: row[k] for k in COLUMNS if k in row})
     if not runs:
-        raise LobsDICEError(f"{path} has not been evaluated yet")
+        raise LobsDICEError(f"{folder.path} has not been evaluated yet")
     return [candidate for rows in runs.values() for candidate in _of_run(folder, rows)]
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 from tyro.conf import Positional
@@ -10,6 +10,9 @@ from tyro.conf import Positional
 from lobsdice.cli import output
 from lobsdice.cli.folders import readable
 from lobsdice.errors import LobsDICEError
+
+if TYPE_CHECKING:
+    from lobsdice.selecting import Choice
 
 #: Of the other measures those for which 80 columns have room; --json has more.
 SHOWN = ("action_error", "effective_share")
@@ -41,11 +44,11 @@ class Select:
     """Print JSON instead of a table."""
 
     def run(self) -> None:
-        from lobsdice.selecting import CRITERION, select
+        from lobsdice.selecting import CRITERION, rank
 
         if self.top is not None and self.top < 1:
             raise LobsDICEError(f"--top is {self.top}; it must be at least 1")
-        found = select(self.runs(), checkpoints=self.checkpoints)
+        found = rank(self.choices(), checkpoints=self.checkpoints)
         reports = [candidate.report() for candidate in found[: self.top]]
         if self.json:
             return output.print_json(reports)
@@ -58,10 +61,10 @@ class Select:
         if kept is not None:
             print(f"take {kept.policy}, of step {kept.step}")
 
-    def runs(self) -> list[Path]:
-        """The folders that hold runs to choose from; one alone must do so."""
-        from lobsdice.selecting import select
+    def choices(self) -> list["Choice"]:
+        """What the folders that hold runs have to choose from; one alone must hold some."""
+        from lobsdice.selecting import choice
 
         if len(self.folders) == 1:
-            return list(self.folders)
-        return list(readable(self.folders, lambda folder: select([folder])))
+            return [choice(self.folders[0])]
+        return list(readable(self.folders, choice).values())
