@@ -8,7 +8,6 @@ from lobsdice.episodes import (
     Episodes,
     column_range,
     concatenate,
-    duplicates,
     infer_space,
     mixture,
     row_hashes,
@@ -157,12 +156,12 @@ def test_duplicates_are_those_that_occurred_before(states):
         if row in seen:
             expected.append(i)
         seen.add(row)
-    assert duplicates(episodes).tolist() == expected
+    assert episodes.repeated.tolist() == expected
 
 
 def test_an_episode_of_other_length_or_order_is_no_duplicate():
     observations = [[0.0], [1], [2], [0], [1], [1], [2], [0], [2], [1], [2]]
-    assert duplicates(Episodes.from_arrays(observations, lengths=[2, 3, 3])).size == 0
+    assert Episodes.from_arrays(observations, lengths=[2, 3, 3]).repeated.size == 0
 
 
 def test_hashes_tell_rows_apart_but_not_the_sign_of_zero():

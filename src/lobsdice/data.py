@@ -22,7 +22,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Int64
 
-from lobsdice.episodes import Episodes, check_states, column_range, row_hashes
+from lobsdice.episodes import Episodes, check_states, row_hashes
 from lobsdice.errors import LobsDICEError
 from lobsdice.formats.options import DataWarning
 from lobsdice.spaces import ActionSpace, Box
@@ -174,7 +174,7 @@ def fit_normaliser(offline: Episodes, *, indicator: bool = False) -> Normaliser:
 def scale_remarks(episodes: Episodes, deviation: Float[np.ndarray, " width"]) -> list[str]:
     """A sentence for each feature of which a learner sees little because of its units."""
     names = episodes.observation_names or range(episodes.state_size)
-    low, high = column_range(episodes.observations)
+    low, high = episodes.observation_range
     tiny = (deviation > 0) & (deviation < SCALE_OFFSET)
     size = np.maximum(np.abs(low), np.abs(high))
     coarse = (deviation >= SCALE_OFFSET) & (np.spacing(size) > RESOLUTION * deviation)

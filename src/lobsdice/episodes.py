@@ -157,6 +157,16 @@ class Episodes:
         """The row of `actions` that holds each episode's first action."""
         return _offsets(self.lengths)
 
+    @cached_property
+    def observation_range(self) -> tuple[np.ndarray, np.ndarray]:
+        """The smallest and the largest value of each column of `observations`."""
+        return column_range(self.observations)
+
+    @cached_property
+    def repeated(self) -> Int64[np.ndarray, " k"]:
+        """The numbers of the episodes whose observations equal those of an earlier episode."""
+        return _duplicates(self)
+
     def returns(self) -> np.ndarray | None:
         """The sum of each episode's rewards, where they were recorded."""
         if self.rewards is None:
@@ -316,8 +326,7 @@ def column_range(rows: Float32[np.ndarray, "n width"]) -> tuple[np.ndarray, np.n
     return np.concatenate(lows).min(axis=0), np.concatenate(highs).max(axis=0)
 
 
-def duplicates(episodes: Episodes) -> Int64[np.ndarray, " k"]:
-    """The numbers of the episodes whose observations equal those of an earlier episode."""
+def _duplicates(episodes: Episodes) -> Int64[np.ndarray, " k"]:
     x = episodes.observations
     ends = np.concatenate([x[episodes.starts], x[episodes.ends]], axis=1)
     twins = _twins(row_hashes(ends) + episodes.lengths.astype(np.uint64))

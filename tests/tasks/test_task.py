@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from lobsdice.episodes import duplicates, mixture
+from lobsdice.episodes import mixture
 from lobsdice.errors import LobsDICEError
 from lobsdice.tasks import TASKS, Task, collect, load, task
 from lobsdice.tasks.collect import collect_ranges
@@ -57,7 +57,7 @@ def test_demonstrations_have_no_actions_and_offline_episodes_have_labels(hopper)
 
 def test_no_demonstration_is_among_the_offline_episodes(hopper):
     labelled = hopper.offline.without_actions()
-    assert not len(duplicates(mixture({"demonstrations": hopper.expert, "offline": labelled})))
+    assert not len(mixture({"demonstrations": hopper.expert, "offline": labelled}).repeated)
 
 
 def test_demonstrations_come_first_and_offline_episodes_after_them(hopper):

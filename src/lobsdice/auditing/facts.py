@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from lobsdice.data import scale_remarks
-from lobsdice.episodes import Episodes, duplicates
+from lobsdice.episodes import Episodes
 from lobsdice.formats import describe
 from lobsdice.formats.notices import notices
 
@@ -18,7 +18,7 @@ def facts(episodes: Episodes) -> dict[str, Any]:
     description = describe(episodes)
     return {
         **description,
-        "repeated_episodes": len(duplicates(episodes)),
+        "repeated_episodes": len(episodes.repeated),
         "remarks": [*notices(episodes), *_scales(episodes, description["observations"])],
     }
 

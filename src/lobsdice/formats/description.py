@@ -21,7 +21,7 @@ def describe(episodes: Episodes) -> dict[str, Any]:
         "truncated": len(episodes) - terminated,
         "state_size": episodes.state_size,
         "observation_names": list(episodes.observation_names) or None,
-        "observations": _features(episodes.observations),
+        "observations": _features(episodes.observations, episodes.observation_range),
         "actions": _actions(episodes),
         "returns": None if returns is None else _summary(returns),
         "sources": _sources(episodes),
@@ -32,9 +32,11 @@ def _summary(values: np.ndarray) -> dict[str, int | float]:
     return {name: getattr(values, name)().item() for name in ("min", "mean", "max", "std")}
 
 
-def _features(rows: Float32[np.ndarray, "n width"]) -> dict[str, list[float]]:
+def _features(
+    rows: Float32[np.ndarray, "n width"], between: tuple[np.ndarray, np.ndarray]
+) -> dict[str, list[float]]:
     """One number a column under each name."""
-    low, high = column_range(rows)
+    low, high = between
     mean, std = _moments(rows)
     stats = {"min": low, "mean": mean, "max": high, "std": std}
     return {name: values.tolist() for name, values in stats.items()}
@@ -56,7 +58,8 @@ def _actions(episodes: Episodes) -> dict[str, Any] | None:
         return None
     if isinstance(space, Box):
         bounds = {"low": list(space.low), "high": list(space.high)}
-        return {"kind": "continuous", "size": space.size, **bounds, **_features(actions)}
+        features = _features(actions, column_range(actions))
+        return {"kind": "continuous", "size": space.size, **bounds, **features}
     values, counts = np.unique(actions, return_counts=True)
     taken = {str(value): int(count) for value, count in zip(values, counts, strict=True)}
     return {"kind": "discrete", "count": space.n, "taken": taken}

@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Float32, Int64
 
-from lobsdice.episodes import CHUNK, Episodes, duplicates
+from lobsdice.episodes import CHUNK, Episodes
 
 #: Longer lists are cut, so that a warning stays one line.
 SHOWN = 5
@@ -15,8 +15,8 @@ def notices(episodes: Episodes) -> list[str]:
     if (constant := constant_columns(episodes.observations)).size:
         names = np.array(episodes.observation_names or range(episodes.state_size))
         found.append(f"observations are constant in {_these('column', names[constant])}")
-    if (copies := duplicates(episodes)).size:
-        found.append(f"{_these('episode', copies)} repeat earlier episodes")
+    if episodes.repeated.size:
+        found.append(f"{_these('episode', episodes.repeated)} repeat earlier episodes")
     return found
 
 
