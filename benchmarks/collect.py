@@ -14,7 +14,7 @@ import sys
 import time
 
 from lobsdice.tasks import SOURCES, TASKS, collect
-from lobsdice.tasks.pool import cores
+from lobsdice.workers import cores
 
 
 def main() -> None:

@@ -11,8 +11,8 @@ from lobsdice.errors import LobsDICEError
 from lobsdice.policy import Policy
 from lobsdice.spaces import Discrete
 from lobsdice.tasks.environment import Environment, make, returns
-from lobsdice.tasks.pool import as_completed, cores
 from lobsdice.tasks.table import task_of
+from lobsdice.workers import as_completed, cores
 
 #: Enters the seed of every evaluation, so that none repeats an episode of the data.
 EVALUATION = 7919

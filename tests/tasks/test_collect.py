@@ -13,7 +13,7 @@ from lobsdice.episodes import Episodes
 from lobsdice.errors import LobsDICEError
 from lobsdice.tasks import SOURCES, TASKS, collect, make, policy_of, rollout, save
 from lobsdice.tasks.collect import collect_ranges, episode_seed
-from lobsdice.tasks.pool import as_completed
+from lobsdice.workers import as_completed
 
 #: Short episodes of every source, so that there are enough jobs for three processes.
 FEW = {"medium": 2, "random": 9}
@@ -163,7 +163,7 @@ def test_an_interrupt_ends_the_workers_too():
     job = "import os, time; os.write(2, b'started\\n'); time.sleep(60)"
     code = f"""if True:
         import signal
-        from lobsdice.tasks.pool import as_completed
+        from lobsdice.workers import as_completed
         signal.signal(signal.SIGINT, signal.default_int_handler)
         list(as_completed(exec, [{job!r}] * 2, 2))
         """

@@ -1,7 +1,7 @@
 """Work that takes a process for itself, such as a program of JAX; several go on at a time.
 
 Each process does one piece of work and writes what it has to say to a file. Like those of
-`lobsdice.tasks.pool` they are plain interpreters fed through pipes. A pipe that is closed tells
+`lobsdice.workers` they are plain interpreters fed through pipes. A pipe that is closed tells
 them that the parent is gone, however it went, and they go with it.
 """
 
@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 
-from lobsdice.tasks.pool import search_path
+from lobsdice.workers import search_path
 
 SERVE = "from lobsdice.experiments.processes import serve; serve()"
 #: Seconds between two looks at what has ended.

@@ -19,7 +19,7 @@ from lobsdice.experiments.estimates import problems
 from lobsdice.experiments.methods import curves, run
 from lobsdice.experiments.protocol import Protocol
 from lobsdice.experiments.storage import Block
-from lobsdice.tasks.pool import as_completed, cores
+from lobsdice.workers import as_completed, cores
 
 #: Seeds of a block: what an interruption can lose.
 BLOCK = 16

@@ -35,11 +35,11 @@ from lobsdice.loggers import Row
 from lobsdice.policy import Policy
 from lobsdice.runs import CHECKPOINT, CONFIG, RunFolder, read_rows
 from lobsdice.tasks import SOURCES
-from lobsdice.tasks.pool import cores
 from lobsdice.tasks.table import spec_of
 from lobsdice.tasks.task import divide, needed
 from lobsdice.training import Fleet, train_fleet
 from lobsdice.wording import plural
+from lobsdice.workers import cores
 
 RUNS, TRIALS, SCORES = "runs", "trials.json", "scores.csv"
 FAILURE, LOG = "failure.txt", "log.txt"

@@ -35,6 +35,8 @@ SHRINK = (1e-3, 0.2)
 #: Newton's method stops when the gap and the flow's residual are below this.
 GAP = 1e-12
 FLOW = 1e-11
+#: Or after so many steps.
+MAX_STEPS = 100
 #: Added to the Schur complement, whose diagonal is scaled to one. Steps are corrections, so it
 #: leaves the solution alone.
 RIDGE = 1e-13

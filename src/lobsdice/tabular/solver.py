@@ -4,7 +4,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from os import cpu_count
 from typing import NamedTuple
 
 import jax
@@ -21,13 +20,13 @@ from lobsdice.tabular.mdp import MDP, check_distribution
 from lobsdice.tabular.newton import Problem, State
 from lobsdice.tabular.solution import Floats, Solution
 from lobsdice.tabular.support import Fault, Graph, Inputs, Offline
+from lobsdice.workers import cores
 
 #: A batch is cut into chunks, and what is unfinished of a chunk goes on in a smaller one. Each size
 #: is compiled once. A small chunk stays in the cache of one core.
 CHUNK, REST = 64, 16
 #: Steps before the unfinished problems of a chunk are gathered into a smaller one.
 ROUND = 7
-MAX_STEPS = 100
 TOLERANCE = 1e-9
 
 
@@ -100,7 +99,7 @@ def _solve_chunks(method: Method, inputs: Inputs, gamma: float, alpha, mix: floa
     first, *others = range(0, len(alpha), CHUNK)
     parts = [run(first)]  # compiles, which two threads would do twice
     if others:
-        with ThreadPoolExecutor(cpu_count()) as threads:
+        with ThreadPoolExecutor(cores()) as threads:
             parts += threads.map(run, others)
     return Solution(*map(np.concatenate, zip(*parts, strict=True)))
 
@@ -221,7 +220,7 @@ def _solve_chunk(method: Method, inputs: Inputs, gamma: float, alpha, mix: float
 def _refine(problem: Problem, state: State) -> State:
     """Go on with the problems of a chunk that are not finished, in a smaller chunk."""
     steps = np.asarray(state.steps)
-    todo = np.flatnonzero(np.asarray(_unfinished(state)) & (steps < MAX_STEPS))
+    todo = np.flatnonzero(np.asarray(_unfinished(state)) & (steps < newton.MAX_STEPS))
     if not todo.size:
         return state
     take = partial(jax.tree.map, lambda x: np.asarray(x)[todo])

@@ -13,7 +13,6 @@ from lobsdice.tabular.newton import Linear, Problem, State, Topology
 #: The residual of the flow is a sum over all states, and so is its rounding.
 GAP = 1e-10
 FLOW = 1e-10
-MAX_STEPS = 100
 
 
 def topology(successors: Int[Array, "S P"]) -> Topology:
@@ -72,7 +71,7 @@ def iterate(problem: Problem, x: Float[Array, "S A"], graph: Local) -> State:
     successors = jnp.asarray(graph.successors)
     schur = Schur(graph, np.asarray(problem.support).sum(1) == 0)
     state = jax.jit(newton.start)(problem, x)
-    while int(state.steps) < MAX_STEPS and not (state.gap < GAP and state.residual < FLOW):
+    while int(state.steps) < newton.MAX_STEPS and not (state.gap < GAP and state.residual < FLOW):
         linear, blocks = _linearise(problem, state, successors)
         d_nu = schur.solve(*map(np.asarray, (*blocks, linear.rhs)))
         after = _advance(problem, state, linear, jnp.asarray(d_nu), successors)

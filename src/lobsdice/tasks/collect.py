@@ -17,8 +17,8 @@ from lobsdice.episodes import Episodes
 from lobsdice.errors import LobsDICEError
 from lobsdice.tasks.environment import Environment, Policy, Recording, make, rollout
 from lobsdice.tasks.policy import policy_of
-from lobsdice.tasks.pool import as_completed, cores
 from lobsdice.tasks.table import SOURCES, Spec, spec_of
+from lobsdice.workers import as_completed, cores
 
 #: Below this many episodes, starting processes takes longer than it saves, and no bar is shown.
 FEW = 4

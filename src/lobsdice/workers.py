@@ -24,7 +24,7 @@ from lobsdice.errors import LobsDICEError
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
-SERVE = "from lobsdice.tasks.pool import serve; serve()"
+SERVE = "from lobsdice.workers import serve; serve()"
 
 #: Processes that wait for work.
 IDLE: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
