@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from lobsdice.experiments import tables
 from lobsdice.experiments import trials as runner
 from lobsdice.experiments.design import COMPARED, Grid, Plan, Trial
 from lobsdice.experiments.mujoco import EXPERIMENTS, aggregate, experiment, summary, write_tables
-from lobsdice.experiments.sources import BuiltIn, make_source
+from lobsdice.experiments.sources import BuiltIn, Files, make_source
 from lobsdice.experiments.storage import claim
 from lobsdice.experiments.trials import failures, fleets, make_fleet, run_all
 from lobsdice.formats import write
@@ -251,11 +252,12 @@ def test_a_report_knows_which_runs_of_a_fleet_have_stopped(files, tmp_path, monk
     assert recorded(folder).failures == {0: failures(tmp_path)[folder.name]}
 
 
-def test_an_experiment_without_any_result_is_an_error(tmp_path, monkeypatch):
-    def fail(*arguments):
-        raise LobsDICEError("there is no room")
+def no_room(*arguments):
+    raise LobsDICEError("there is no room")
 
-    monkeypatch.setattr(runner, "make_fleet", fail)
+
+def test_an_experiment_without_any_result_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "make_fleet", no_room)
     with pytest.raises(LobsDICEError, match="no run"):
         run_all([Trial("bc", "hopper", (1, 1, 1), 0)], PLAN, BuiltIn(), tmp_path)
 
@@ -300,12 +302,31 @@ def test_programs_that_train_at_a_time_end_as_they_do_one_by_one(
 
 
 def test_a_program_whose_process_dies_is_written_down(files, tmp_path, monkeypatch):
-    monkeypatch.setenv("XLA_FLAGS", "--xla_no_such_flag=1")  # with which XLA aborts
+    monkeypatch.setattr(runner, "_train", os._exit)  # which takes no such arguments
     with pytest.raises(LobsDICEError, match="no run"):
         run_all(TOY.trials(), PLAN, make_source(files), tmp_path, jobs=2)
     assert len(found := failures(tmp_path)) == 2
-    assert all(why.startswith("its process died (exit status") for why in found.values())
-    assert all("xla_no_such_flag" in log.read_text() for log in tmp_path.glob("runs/*/log.txt"))
+    assert set(found.values()) == {"its process died (exit status 1); see log.txt"}
+    assert all("TypeError" in log.read_text() for log in tmp_path.glob("runs/*/log.txt"))
+
+
+class Deadly(Files):
+    """Kills the process that it is sent to."""
+
+    def __reduce__(self):
+        return signal.raise_signal, (signal.SIGKILL,)
+
+
+def test_a_program_that_a_signal_ended_is_tried_again(files, tmp_path, monkeypatch, capsys):
+    with monkeypatch.context() as patch, pytest.raises(LobsDICEError, match="no run"):
+        patch.setattr(runner, "_train", print)  # it never comes to that, nor to importing JAX
+        run_all(TOY.trials(), PLAN, Deadly(files), tmp_path, jobs=2)
+    assert failures(tmp_path) == {}
+    assert capsys.readouterr().err.count("was ended by a signal (Killed), see its log.txt") == 2
+    monkeypatch.setattr(runner, "make_fleet", no_room)
+    with pytest.raises(LobsDICEError, match="no run"):
+        run_all(TOY.trials(), PLAN, make_source(files), tmp_path)
+    assert list(failures(tmp_path).values()) == ["LobsDICEError: there is no room"] * 2
 
 
 def test_at_least_one_program_trains_at_a_time(tmp_path):

@@ -13,6 +13,7 @@ pieces, on several machines, from the CSV files alone.
 
 import hashlib
 import json
+import signal
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -78,7 +79,8 @@ def run_all(
             _train(path, group, plan, source)
     rows = scores(trials, plan, folder)
     if not rows:
-        raise LobsDICEError(f"no run of {folder} has come to its end; see {FAILURE} in {RUNS}/*")
+        where = f"{FAILURE} or {LOG} in {RUNS}/*"
+        raise LobsDICEError(f"no run of {folder} has come to its end; see {where}")
     tables.write(folder / SCORES, _all_columns([*_others(trials, folder), *rows]))
     return rows
 
@@ -167,7 +169,13 @@ def _run_apart(todo: Fleets, plan: Plan, source: Source, jobs: int) -> None:
 
 
 def _conclude(path: Path, status: int) -> None:
-    """Say how a fleet's process ended, and write down what it could not write itself."""
+    """Say how a fleet's process ended, and write down what it could not write itself.
+
+    That a signal ended it, such as for want of memory, is no finding: the next time it goes on.
+    """
+    if status < 0:
+        how = f"was ended by a signal ({signal.strsignal(-status)}), see its {LOG}"
+        return console.say(f"warning: {path.name} {how}; the same command goes on with it")
     if status and not (path / FAILURE).exists():
         _write_failure(path, f"its process died (exit status {status}); see {LOG}")
     if (path / FAILURE).exists():
