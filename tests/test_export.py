@@ -147,7 +147,7 @@ def test_the_numpy_file_acts_alone(tmp_path, space):
     assert "numpy" in modules and not any(x in modules for x in ("lobsdice", "jax", "safetensors"))
 
 
-def test_the_numpy_file_refuses_another_width_and_holds_no_pickle(tmp_path):
+def test_the_numpy_file_refuses_what_it_cannot_act_on_and_holds_no_pickle(tmp_path):
     policy = make()
     export_numpy(policy, tmp_path / "mine.py", likely_observations(policy))
     text = (tmp_path / "mine.py").read_text()
@@ -156,6 +156,8 @@ def test_the_numpy_file_refuses_another_width_and_holds_no_pickle(tmp_path):
     exec(text, file)
     with pytest.raises(ValueError, match="observations of 3 numbers, not of shape"):
         file["predict"](np.zeros(4))
+    with pytest.raises(ValueError, match=r"the policy takes finite numbers, not .*nan"):
+        file["predict"]([0, 0, np.nan])
     assert file["OBSERVATION_SIZE"] == 3 and file["ACTION_SPACE"]["low"] == list(BOX.low)
 
 

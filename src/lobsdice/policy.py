@@ -80,11 +80,7 @@ class Policy:
     def _network(self, observation) -> np.ndarray:
         normaliser = self.normaliser
         x = np.asarray(observation, np.float32)
-        if x.shape[-1:] != normaliser.mean.shape:
-            raise LobsDICEError(
-                f"the policy takes observations of {len(normaliser.mean)} numbers, "
-                f"not of shape {x.shape}"
-            )
+        _check_observation(x, len(normaliser.mean))
         x = (x - normaliser.mean) / normaliser.scale
         if normaliser.indicator:
             x = np.concatenate([x, np.zeros_like(x[..., :1])], axis=-1)
@@ -102,6 +98,19 @@ class Policy:
         centre, end = (box.decode(np.full(box.size, x, np.float32)) for x in (0, 1))
         return Bounds(
             centre, end - centre, np.asarray(box.low, np.float32), np.asarray(box.high, np.float32)
+        )
+
+
+def _check_observation(x: np.ndarray, width: int) -> None:
+    """Raise on what would silently give a useless action."""
+    if x.shape[-1:] != (width,):
+        raise LobsDICEError(
+            f"the policy takes observations of {width} numbers, not of shape {x.shape}"
+        )
+    if not (finite := np.isfinite(x)).all():
+        place = np.argwhere(~finite)[0].tolist()
+        raise LobsDICEError(
+            f"the policy takes finite numbers, but observation{place} is {x[tuple(place)]}"
         )
 
 

@@ -47,6 +47,8 @@ def predict(observation, random=None):
     if x.shape[-1:] != (OBSERVATION_SIZE,):
         wanted = f"observations of {{OBSERVATION_SIZE}} numbers"
         raise ValueError(f"the policy takes {{wanted}}, not of shape {{x.shape}}")
+    if not np.isfinite(x).all():
+        raise ValueError(f"the policy takes finite numbers, not {{x}}")
     x = (x - MEAN) / SCALE
     for weight, bias in LAYERS[:-1]:
         x = np.maximum(x @ weight + bias, 0)
