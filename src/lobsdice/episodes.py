@@ -240,7 +240,7 @@ def _check_same_space(
     if space is None or others is None:
         without, with_them = (name, other) if space is None else (other, name)
         raise LobsDICEError(f"{without} has no actions, but {with_them} has")
-    same = "action_low and action_high" if isinstance(space, Box) else "action_count"
+    same = "`action_low` and `action_high`" if isinstance(space, Box) else "`action_count`"
     raise LobsDICEError(
         f"{name} has the actions {space}, {other} has {others}; "
         f"if they are the same, say so with {same}"
@@ -260,7 +260,8 @@ def check_states(name: str, episodes: Episodes, other: str, others: Episodes) ->
         place = next(i for i, pair in enumerate(zip(ours, theirs, strict=True)) if len({*pair}) > 1)
         raise LobsDICEError(
             f"{name} has its observations in another order than {other}: column {place} is "
-            f"'{ours[place]}', not '{theirs[place]}'; name them one by one with observation_columns"
+            f"'{ours[place]}', not '{theirs[place]}'; name them one by one with "
+            "`observation_columns`"
         )
 
 

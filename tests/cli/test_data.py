@@ -76,6 +76,14 @@ def test_a_bad_file_is_an_error_of_one_line(lobsdice, tmp_path, content, complai
     assert line.startswith(f"error: {path}: ") and complaint in line
 
 
+def test_errors_and_warnings_call_options_as_the_command_line_does(lobsdice, tmp_path):
+    path = tmp_path / "logs.csv"
+    path.write_text("run,obs_0\n1,0.5\n2,0.6\n1,0.7\n2,0.8\n")
+    words = ("data", "info", path)
+    assert lobsdice(*words).err.endswith("name it with --episode-column, one of run, obs_0\n")
+    assert "and no --step-column orders" in lobsdice(*words, "--episode-column", "run").err
+
+
 @pytest.mark.parametrize(("before", "after"), list(product(SUFFIXES, SUFFIXES)))
 def test_convert_loses_nothing_between_any_two_formats(lobsdice, tmp_path, episodes, before, after):
     there, back = tmp_path / f"a{before}", tmp_path / f"b{after}"

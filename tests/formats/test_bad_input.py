@@ -288,7 +288,7 @@ BAD = {
     "CSV without an episode column": (table(".csv", episode=None), "there is no episode column"),
     "Parquet without an episode column": (
         table(".parquet", episode=None),
-        "there is no episode column; name it with episode_column, one of obs_0, action_0",
+        "there is no episode column; name it with `episode_column`, one of obs_0, action_0",
     ),
     "CSV without observations": (table(".csv", obs_0=None), "no column looks like an observation"),
     "CSV with a header only": (
@@ -400,7 +400,7 @@ def test_options_that_do_not_fit_are_one_sentence(case, suffix, tmp_path):
 
 
 def test_options_are_checked_when_they_are_made():
-    with pytest.raises(LobsDICEError, match="action_low and action_high come together"):
+    with pytest.raises(LobsDICEError, match="`action_low` and `action_high` come together"):
         ReadOptions(action_low=(1.0,))
     with pytest.raises(LobsDICEError, match="bounds or a count, not both"):
         ReadOptions(action_low=(1.0,), action_high=(2.0,), action_count=3)
@@ -480,7 +480,7 @@ WORTH_A_LOOK = {
     ),
     "rows that nothing orders": (
         table(".csv", episode=[0, 1, 0, 1, 0], action_0=[0.5, -0.75, 0.1, None, None]),
-        "the rows of 2 episodes lie apart, and no step_column orders them",
+        "the rows of 2 episodes lie apart, and no `step_column` orders them",
     ),
     "an episode of one row": (
         table(".csv", episode=[0, 0, 0, 1, 2]),

@@ -6,6 +6,7 @@ Nothing here imports JAX or NumPy, so that `--help` answers at once.
 import importlib
 import inspect
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -18,6 +19,8 @@ from lobsdice.errors import LobsDICEError
 
 OK, FAILED, USER_ERROR, INTERRUPTED = 0, 1, 2, 130
 HELP = ("-h", "--help")
+#: How errors and warnings speak of an option, by the name that Python has for it.
+OPTION = re.compile(r"`([a-z]+(?:_[a-z]+)+)`")
 
 
 @runtime_checkable
@@ -123,7 +126,7 @@ def _exit_code(job: Callable[[], None], debug: bool) -> int:
 def _failed(message: str, code: int, debug: bool) -> int:
     if debug:
         traceback.print_exc()
-    print(_one_line(message), file=sys.stderr)
+    print(_for_the_shell(message), file=sys.stderr)
     return code
 
 
@@ -132,7 +135,7 @@ def warnings_in_one_line() -> Iterator[None]:
     """Show warnings as `warning: ...` on standard error, without the source line they come from."""
 
     def show(message, category, filename, lineno, file=None, line=None):
-        print(_one_line(f"warning: {message}"), file=sys.stderr)
+        print(_for_the_shell(f"warning: {message}"), file=sys.stderr)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
@@ -140,5 +143,6 @@ def warnings_in_one_line() -> Iterator[None]:
         yield
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+def _for_the_shell(text: str) -> str:
+    """One line, in which an option is called what it is called here: --action-low."""
+    return " ".join(OPTION.sub(lambda found: f"--{found[1].replace('_', '-')}", text).split())

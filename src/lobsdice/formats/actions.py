@@ -37,7 +37,7 @@ def _typed(raw: np.ndarray, space: ActionSpace | None, options: ReadOptions) -> 
     if isinstance(space, Box) and raw.dtype.kind in "biu":
         raise LobsDICEError(
             "actions holds integers, but its bounds say that actions are real numbers: store them "
-            "as floats, or read them with action_kind 'continuous'"
+            "as floats, or read them with `action_kind` 'continuous'"
         )
     return as_actions(raw)
 
@@ -76,7 +76,7 @@ def _unused(actions: Actions) -> list[str]:
     narrow = np.flatnonzero(high - low <= 1)
     return [
         "the bounds of the actions are not recorded and were taken to be -1 and 1, but those of "
-        f"column {i} lie in [{low[i]:.4g}, {high[i]:.4g}]; state action_low and action_high"
+        f"column {i} lie in [{low[i]:.4g}, {high[i]:.4g}]; state `action_low` and `action_high`"
         for i in narrow[:1]
     ]
 

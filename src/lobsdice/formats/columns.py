@@ -40,7 +40,7 @@ class Layout:
         episode = _one(names, options.episode_column, EPISODE)
         if episode is None:
             raise LobsDICEError(
-                f"there is no episode column; name it with episode_column, one of {_list(names)}"
+                f"there is no episode column; name it with `episode_column`, one of {_list(names)}"
             )
         space = _match(names, SPACE)
         free = [name for name in names if name not in space]
@@ -48,7 +48,7 @@ class Layout:
         if not observations:
             raise LobsDICEError(
                 f"no column looks like an observation ({', '.join(OBSERVATIONS)}); name them with "
-                f"observation_columns, among {_list(names)}"
+                f"`observation_columns`, among {_list(names)}"
             )
         actions = _columns(free, options.action_columns, ACTIONS, "action")
         _check_roles(observations, {"action": actions, "episode": (episode,)})
@@ -98,7 +98,7 @@ def _check_roles(observations: Sequence[str], others: Mapping[str, Sequence[str]
         if both := next((name for name in observations if name in columns), None):
             raise LobsDICEError(
                 f"the column '{both}' is both an observation and the {what}; choose other "
-                "observation_columns"
+                "`observation_columns`"
             )
 
 

@@ -47,7 +47,7 @@ class ReadOptions:
 
     def __post_init__(self):
         if bool(self.action_low) != bool(self.action_high):
-            raise LobsDICEError("action_low and action_high come together or not at all")
+            raise LobsDICEError("`action_low` and `action_high` come together or not at all")
         if self.action_low and self.action_count is not None:
             raise LobsDICEError("actions have bounds or a count, not both")
 

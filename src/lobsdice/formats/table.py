@@ -147,7 +147,7 @@ class _Order:
             )
         if self.scattered:
             found.append(
-                f"the rows of {plural(self.scattered, 'episode')} lie apart, and no step_column "
+                f"the rows of {plural(self.scattered, 'episode')} lie apart, and no `step_column` "
                 "orders them: they were taken in the order of the file"
             )
         return found
