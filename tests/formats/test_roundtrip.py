@@ -112,6 +112,14 @@ def test_writing_replaces_what_was_there(name, tmp_path):
     assert_same(read_quietly(tmp_path / name), episodes)
 
 
+@pytest.mark.parametrize("name", ["data.npz", "data.hdf5", "data-v0"])
+def test_names_of_observations_survive(name, tmp_path):
+    names = ("joint 1", "größe")
+    rows = np.arange(12).reshape(-1, 2)
+    write(tmp_path / name, Episodes.from_arrays(rows, lengths=[5], observation_names=names))
+    assert read(tmp_path / name).observation_names == names
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_many_rows_survive(name, tmp_path):
     rng = np.random.default_rng(0)

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float32, Int64
 from lobsdice.episodes import CHUNK, Episodes, check_finite
 from lobsdice.errors import LobsDICEError
 from lobsdice.formats.actions import prepare_actions
-from lobsdice.formats.metadata import labels_of, space_of
+from lobsdice.formats.metadata import labels_of, space_of, texts_of
 from lobsdice.formats.options import ReadOptions
 from lobsdice.spaces import ActionSpace
 from lobsdice.wording import plural
@@ -109,7 +109,8 @@ def read_flat(
         actions, rewards = (x if x is None else _compact(x, kept.steps) for x in (actions, rewards))
         lengths, terminated = kept.lengths, np.zeros(len(kept.lengths), bool)
     fields = (observations, lengths, terminated, actions, rewards, space, *labels_of(metadata))
-    return Episodes(*fields, checked=True), notices + notes
+    names = texts_of(metadata, "observation_names")
+    return Episodes(*fields, names, checked=True), notices + notes
 
 
 def _marked_ends(flat: Flat, terminals: Flags) -> Flags:

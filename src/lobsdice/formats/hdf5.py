@@ -12,6 +12,16 @@ from lobsdice.formats.flat import NAMES, read_flat
 from lobsdice.formats.metadata import space_entries
 from lobsdice.formats.options import ReadOptions
 
+#: What D4RL has no place for.
+METADATA = (
+    "action_low",
+    "action_high",
+    "action_count",
+    "source",
+    "source_names",
+    "observation_names",
+)
+
 #: No compression shrinks more than this; a header that claims more is damaged.
 COMPRESSION = 2000
 
@@ -50,16 +60,17 @@ def write_hdf5(path: Path, episodes: Episodes) -> None:
             file[f"metadata/{key}"] = array
         if episodes.source is not None:
             file["metadata/source"] = episodes.source
-            # Of fixed size: a damaged heap of texts of any size can hang the HDF5 library.
-            file["metadata/source_names"] = np.char.encode(episodes.source_names, "utf-8")
+        for key in ("source_names", "observation_names"):
+            if names := getattr(episodes, key):
+                # Of fixed size: a damaged heap of texts of any size can hang the HDF5 library.
+                file[f"metadata/{key}"] = np.char.encode(names, "utf-8")
 
 
 def _metadata(file: h5py.File) -> dict[str, np.ndarray]:
     group = file.get("metadata")
-    keys = ("action_low", "action_high", "action_count", "source", "source_names")
     if not isinstance(group, h5py.Group):
         return {}
-    return {key: np.asarray(_dataset(group, key)[()]) for key in keys if key in group}
+    return {key: np.asarray(_dataset(group, key)[()]) for key in METADATA if key in group}
 
 
 def _dataset(group: h5py.Group, name: str) -> h5py.Dataset:

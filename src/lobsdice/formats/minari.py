@@ -17,7 +17,7 @@ from lobsdice.errors import LobsDICEError
 from lobsdice.files import atomic
 from lobsdice.formats.actions import prepare_actions
 from lobsdice.formats.hdf5 import check_size
-from lobsdice.formats.metadata import labels_of
+from lobsdice.formats.metadata import labels_of, texts_of
 from lobsdice.formats.options import ReadOptions
 from lobsdice.optional import require
 from lobsdice.spaces import FLOAT32_MAX, ActionSpace, Box, Discrete
@@ -144,8 +144,8 @@ def _assemble(storage: Any, parts: list[dict], options: ReadOptions) -> tuple[Ep
     if parts[0]["actions"] is not None:
         raw = np.concatenate([part["actions"] for part in parts])
         actions, space, notices = prepare_actions(raw, _action_space(storage.action_space), options)
-    ours = metadata.get(OURS) or {}
-    source, source_names = labels_of({key: np.array(value) for key, value in ours.items()})
+    ours = {key: np.array(value) for key, value in (metadata.get(OURS) or {}).items()}
+    source, source_names = labels_of(ours)
     episodes = Episodes.from_arrays(
         observations,
         lengths=lengths,
@@ -156,6 +156,7 @@ def _assemble(storage: Any, parts: list[dict], options: ReadOptions) -> tuple[Ep
         action_space=space,
         source=source,
         source_names=source_names,
+        observation_names=texts_of(ours, "observation_names"),
     )
     return episodes, notices
 
@@ -242,9 +243,13 @@ def _buffers(episodes: Episodes):
 
 
 def _labels(episodes: Episodes) -> dict[str, list]:
+    labels: dict[str, list] = {"observation_names": list(episodes.observation_names)}
     if episodes.source is None:
-        return {}
-    return {"source": episodes.source.tolist(), "source_names": list(episodes.source_names)}
+        return labels
+    return labels | {
+        "source": episodes.source.tolist(),
+        "source_names": list(episodes.source_names),
+    }
 
 
 def _id(path: Path) -> str:
