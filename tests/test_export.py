@@ -20,7 +20,9 @@ from lobsdice.policy import Policy
 from lobsdice.spaces import ActionSpace, Box, Discrete
 
 BOX = Box.of([-2.0, 0.1, -1e-3], [2.0, 10.7, 5e-3])
-NORMALISER = Normaliser(np.array([1, -2, 30], np.float32), np.array([2, 1, 1e-3], np.float32))
+NAMES = ("hip", "knee", "größe")
+MOMENTS = (np.array([1, -2, 30], np.float32), np.array([2, 1, 1e-3], np.float32))
+NORMALISER = Normaliser(*MOMENTS, names=NAMES)
 
 SPACES = {"box": BOX, "discrete": Discrete(5), "one number": Box.of([3], [3.5])}
 every_space = pytest.mark.parametrize("space", SPACES.values(), ids=list(SPACES))
@@ -110,6 +112,7 @@ def test_the_graph_says_what_it_takes(tmp_path, space, stochastic):
         assert (action.type, action.shape) == ("tensor(int64)", ["batch"])
     facts = found.get_modelmeta().custom_metadata_map
     assert facts["observation_size"] == "3" and facts["lobsdice_version"]
+    assert json.loads(facts["observation_names"]) == list(NAMES)
     wanted = {"n": 5} if isinstance(space, Discrete) else {"low": list(space.low)}
     assert wanted.items() <= json.loads(facts["action_space"]).items()
     onnx.checker.check_model(tmp_path / "p.onnx", full_check=True)
@@ -158,6 +161,7 @@ def test_the_numpy_file_refuses_what_it_cannot_act_on_and_holds_no_pickle(tmp_pa
         file["predict"](np.zeros(4))
     with pytest.raises(ValueError, match=r"the policy takes finite numbers, not .*nan"):
         file["predict"]([0, 0, np.nan])
+    assert file["OBSERVATION_NAMES"] == list(NAMES)
     assert file["OBSERVATION_SIZE"] == 3 and file["ACTION_SPACE"]["low"] == list(BOX.low)
 
 

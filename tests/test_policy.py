@@ -141,6 +141,16 @@ def test_a_saved_policy_acts_alike(tmp_path, space, indicator):
     assert (again(s) == policy(s)).all() and again.action_space == space
 
 
+def test_a_policy_knows_what_its_observations_are_called(tmp_path):
+    named = replace(noise(80), observation_names=("hip", "knee", "größe"))
+    path = tmp_path / "p.safetensors"
+    _, policy = pair(normaliser=prepare(noise(40, seed=1), named).normaliser)
+    policy.save(path)
+    assert load_policy(path).normaliser.names == named.observation_names
+    replace(policy, normaliser=policy.normaliser._replace(names=("hip",))).save(path)
+    refused(path)
+
+
 def test_loading_and_acting_needs_no_jax(tmp_path):
     _, policy = pair()
     policy.save(tmp_path / "p.safetensors")

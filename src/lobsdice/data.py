@@ -62,6 +62,8 @@ class Normaliser(NamedTuple):
     scale: Float32[np.ndarray, " width"]
     indicator: bool = False
     """Whether states end in a feature that is 1 for the absorbing state and 0 for all others."""
+    names: tuple[str, ...] = ()
+    """What the numbers of an observation are called, where that is known."""
 
     def __call__(self, observations: Float[np.ndarray, "*n width"]) -> Float32[np.ndarray, "*n _"]:
         states = ((observations - self.mean) / self.scale).astype(np.float32)
@@ -168,7 +170,8 @@ def fit_normaliser(offline: Episodes, *, indicator: bool = False) -> Normaliser:
     mean = states.mean(axis=0, dtype=np.float64)
     deviation = states.std(axis=0, dtype=np.float64, mean=mean[None])
     scale = deviation + SCALE_OFFSET
-    return Normaliser(mean.astype(np.float32), scale.astype(np.float32), indicator)
+    moments = (mean.astype(np.float32), scale.astype(np.float32))
+    return Normaliser(*moments, indicator, offline.observation_names)
 
 
 def scale_remarks(episodes: Episodes, deviation: Float[np.ndarray, " width"]) -> list[str]:

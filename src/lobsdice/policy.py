@@ -73,7 +73,11 @@ class Policy:
         arrays |= {f"bias_{i}": b for i, b in enumerate(self.biases)}
         arrays |= {"mean": self.normaliser.mean, "scale": self.normaliser.scale}
         arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-        facts = {"indicator": self.normaliser.indicator, "action_space": to_json(self.action_space)}
+        facts = {
+            "indicator": self.normaliser.indicator,
+            "action_space": to_json(self.action_space),
+            "observation_names": self.normaliser.names,
+        }
         with atomic(path) as temporary:
             temporary.write_bytes(save(arrays, metadata={FACTS: json.dumps(facts)}))
 
@@ -124,7 +128,12 @@ def load_policy(path: str | Path) -> Policy:
         policy = Policy(
             weights=tuple(arrays[f"weight_{i}"] for i in layers),
             biases=tuple(arrays[f"bias_{i}"] for i in layers),
-            normaliser=Normaliser(arrays["mean"], arrays["scale"], bool(facts["indicator"])),
+            normaliser=Normaliser(
+                arrays["mean"],
+                arrays["scale"],
+                bool(facts["indicator"]),
+                tuple(map(str, facts.get("observation_names", ()))),
+            ),
             action_space=space_from_json(facts["action_space"]),
         )
         _check(policy)
@@ -157,5 +166,7 @@ def _check(policy: Policy) -> None:
     arrays = (*policy.weights, *policy.biases, normaliser.mean, normaliser.scale)
     if [x.shape for x in arrays] != wanted or sizes[-1] != outputs:
         raise ValueError("its arrays do not fit each other")
+    if len(normaliser.names) not in (0, width):
+        raise ValueError(f"it names {len(normaliser.names)} of {width} observed numbers")
     if not all(x.dtype == np.float32 and np.isfinite(x).all() for x in arrays):
         raise ValueError("its arrays hold other things than finite float32 numbers")

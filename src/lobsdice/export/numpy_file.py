@@ -38,6 +38,7 @@ import base64
 import numpy as np
 
 OBSERVATION_SIZE = {width}
+OBSERVATION_NAMES = {names}
 ACTION_SPACE = {space}
 
 
@@ -122,6 +123,7 @@ def to_source(policy: Policy) -> str:
     start = START.format(
         version=__version__,
         width=len(normaliser.mean),
+        names=json.dumps(normaliser.names, indent=4),
         space=json.dumps(to_json(space)),
         actions=f"an action of {space.size} numbers" if box else f"one of {space.n} actions",
     )

@@ -70,6 +70,7 @@ def metadata(policy: Policy, stochastic: bool) -> dict[str, str]:
     return {
         "lobsdice_version": __version__,
         "observation_size": str(len(policy.normaliser.mean)),
+        "observation_names": json.dumps(policy.normaliser.names),
         "action_space": json.dumps(to_json(policy.action_space)),
         "noise": kind if stochastic else "none",
     }
