@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from lobsdice import plots
+from lobsdice.catalogue import CATALOGUE
 from lobsdice.errors import LobsDICEError
 
 HEADER = "beta,n_expert,n_offline,algorithm,alpha,mean,standard_error\n"
@@ -62,13 +63,29 @@ def test_the_same_table_gives_the_same_files(table, tmp_path):
         assert one.read_bytes() == other.read_bytes()
 
 
-def test_a_curve_that_the_first_panel_lacks_is_named_in_the_legend(tmp_path):
-    path = tmp_path / "scores.csv"
-    rows = ["hopper,1,1,1,bc,0,8,50", "ant,1,1,1,bc,0,8,20", "ant,1,1,1,rce,0,8,30"]
+def scores_of(path, *runs):
+    """A table of scores with a row for each pair of an environment and an algorithm."""
+    rows = [f"{environment},1,1,1,{algorithm},0,8,50" for environment, algorithm in runs]
     header = "environment,expert,medium,random,algorithm,seed,step,score"
     path.write_text("\n".join([header, *rows]))
-    (legend,) = plots.learning_grid(path).legends
+    return path
+
+
+def test_a_curve_that_the_first_panel_lacks_is_named_in_the_legend(tmp_path):
+    table = scores_of(tmp_path / "scores.csv", ("hopper", "bc"), ("ant", "bc"), ("ant", "rce"))
+    (legend,) = plots.learning_grid(table).legends
     assert [text.get_text() for text in legend.get_texts()] == ["bc", "rce"]
+
+
+def test_an_algorithm_has_the_same_colour_in_every_figure(tmp_path):
+    def colours(*algorithms):
+        table = scores_of(tmp_path / "scores.csv", *(("ant", name) for name in algorithms))
+        drawn = plots.learning_grid(table).axes[0].get_lines()
+        return {str(line.get_label()): line.get_color() for line in drawn[: len(algorithms)]}
+
+    everything = colours("unheard-of", *CATALOGUE)
+    assert len(set(everything.values())) == len(everything)
+    assert colours("rce", "bco").items() <= everything.items()
 
 
 def test_learning_curves_are_all_drawn_with_one_colour_for_each_label(tmp_path):

@@ -1,8 +1,10 @@
 """Figures of tables. Nothing here trains, nor imports anything that does."""
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import cycle
+from math import ceil
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -219,7 +221,15 @@ CURVES = (
     "#8c564b",
     "#000000",
     "#9467bd",
+    "#bcbd22",
 )
+#: Algorithms by their names in tables.
+ALGORITHM_COLOURS = {name.lower(): colour for name, (colour, _) in LOOKS.items()} | {
+    "iqlearn": "#d55e00",
+    "rce": "#8c564b",
+    "demodice": "#9467bd",
+    "lobsdice_mu": "#000000",
+}
 
 
 def learning_curves(
@@ -233,14 +243,13 @@ def learning_curves(
     A panel maps the label of a curve to the metrics.csv of a run's folder. `levels` are horizontal
     lines to compare with.
     """
-    names = list(dict.fromkeys(label for curves in panels.values() for label in curves))
+    colours = _colours(dict.fromkeys(label for curves in panels.values() for label in curves))
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(3.4 * len(panels) + 0.4, 2.8), layout="constrained")
         axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
         for here, (title, curves) in zip(axes, panels.items(), strict=True):
             for label, table in curves.items():
-                colour = _colour(names.index(label))
-                _draw_curve(here, read(table, {"step", column}), column, label, colour)
+                _draw_curve(here, read(table, {"step", column}), column, label, colours[label])
             for label, level in levels.items():
                 here.axhline(level, color="black", linewidth=0.8, linestyle=":")
                 place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
@@ -254,16 +263,19 @@ def learning_curves(
     return figure
 
 
-def _colour(number: int) -> str:
-    """Of a curve; after the last one they begin anew."""
-    return CURVES[number % len(CURVES)]
+def _colours(names: Iterable[str]) -> dict[str, str]:
+    """Of curves: an algorithm has the same in every figure, others have those that are left."""
+    colours = {name: ALGORITHM_COLOURS[name] for name in names if name in ALGORITHM_COLOURS}
+    left = cycle([colour for colour in CURVES if colour not in colours.values()])
+    return {name: colours.get(name) or next(left) for name in names}
 
 
 def _legend(figure: Figure, columns: int | None = None) -> None:
     """Name the curves of all panels, above them: there need be none that has every curve."""
     found = (zip(*axes.get_legend_handles_labels(), strict=True) for axes in figure.axes)
     named = {label: handle for pairs in found for handle, label in pairs}
-    ncols = columns or len(named)
+    lines = ceil(len(named) / (columns or len(named)))
+    ncols = ceil(len(named) / lines)
     figure.legend(
         named.values(), named.keys(), loc="outside upper center", ncols=ncols, frameon=False
     )
@@ -296,7 +308,7 @@ def learning_grid(
     """
     rows = [row for row in read(table, {*TASK, curve, column, "step"}) if row[column] != ""]
     panels, across = _panels(rows)
-    values = _distinct(rows, curve)
+    colours = _colours(_distinct(rows, curve))
     with matplotlib.rc_context(STYLE):
         wide = max(2.7 * across + 0.5, 5.0)  # so that the legend finds its place
         figure = Figure(figsize=(wide, 2.2 * len(panels) + 0.9), layout="constrained")
@@ -305,7 +317,7 @@ def learning_grid(
         axes = figure.subplots(len(panels), across, squeeze=False, sharex=True, sharey=alike)
         for line, tasks in zip(axes, panels.values(), strict=True):
             for here, task in zip(line, tasks, strict=False):
-                _draw_task(here, task, rows, curve, column, values, label)
+                _draw_task(here, task, rows, curve, column, colours, label)
             for empty in line[len(tasks) :]:
                 empty.set_axis_off()
         if alike:
@@ -325,12 +337,12 @@ def _panels(rows: Rows) -> tuple[dict[str, list[tuple[str, ...]]], int]:
     return panels, max(map(len, panels.values()))
 
 
-def _draw_task(axes: Axes, task, rows: Rows, curve: str, column: str, values, label: str) -> None:
+def _draw_task(axes: Axes, task, rows: Rows, curve: str, column: str, colours, label: str) -> None:
     mine = [row for row in rows if tuple(row[name] for name in TASK) == task]
-    for i, value in enumerate(values):
+    for value, colour in colours.items():
         found = [row for row in mine if row[curve] == value]
         if found:
-            _draw_curve(axes, found, column, label.format(value), _colour(i))
+            _draw_curve(axes, found, column, label.format(value), colour)
     if column == "score":
         axes.axhline(100, color="black", linewidth=0.8, linestyle=":")
     axes.set_title(f"{task[0]} ({', '.join(task[1:])})", fontsize=9)
