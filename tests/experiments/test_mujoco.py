@@ -281,6 +281,20 @@ def test_a_killed_experiment_goes_on_and_ends_as_if_it_had_not_been(files, tmp_p
     assert len(rows) == 30 and rows == read(killed / "scores.csv")
 
 
+def test_a_table_of_scores_says_where_the_weights_lie_but_no_losses(files, tmp_path):
+    (trial,) = Grid(env=("hopper",), algorithms=("lobsdice",), seeds=1, sizes=(1,)).trials()
+    fleet = tmp_path / "runs" / "lobsdice-hopper"
+    fleet.mkdir(parents=True)
+    (fleet / "trials.json").write_text(json.dumps([asdict(trial)]))
+    masses = dict(
+        zip(("mass_expert", "mass_medium", "mass_random"), (0.5, 0.25, 0.25), strict=True)
+    )
+    measured = {"step": 8, "run": 0, "score": 50.0, "nu_loss": -1.0, **masses}
+    tables.write(fleet / "metrics.csv", [measured])
+    (row,) = run_all([trial], PLAN, make_source(files), tmp_path)
+    assert row == trial.columns() | {"step": 8, "score": 50.0, **masses}
+
+
 # ---- Several programs at a time ----
 
 

@@ -44,6 +44,9 @@ from lobsdice.workers import cores
 
 RUNS, TRIALS, SCORES = "runs", "trials.json", "scores.csv"
 FAILURE, LOG = "failure.txt", "log.txt"
+SCORE = ("step", "return", "return_std", "score")
+#: How much of an algorithm's weight lies on each source of recordings.
+MASS = tuple(f"mass_{source}" for source in SOURCES)
 #: The column that only a labelled trial has.
 EXPERT_ERROR = "inverse_expert_error"
 
@@ -297,8 +300,7 @@ def _fresh(folder: Path) -> list[Row]:
 
 def _measured(row: Row) -> Row:
     """What a table of scores keeps of a row of metrics: no losses, those stay with the run."""
-    kept = ("step", "return", "return_std", "score", "inverse_error", EXPERT_ERROR)
-    return {k: row[k] for k in kept if k in row}
+    return {k: row[k] for k in (*SCORE, *MASS, "inverse_error", EXPERT_ERROR) if k in row}
 
 
 def _all_columns(rows: list[Row]) -> list[Row]:

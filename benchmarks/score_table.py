@@ -1,0 +1,82 @@
+"""A folder of an experiment as a table in Markdown: a line for each task, a column for each curve.
+
+python benchmarks/score_table.py results/mujoco_300k [--column score] [--curve algorithm]
+                                 [--step 300000]
+
+Cells are means over the seeds with the 95 % interval of the mean (Student's t), at the last step
+unless another one is given. Below stand the mean and the interquartile mean over all tasks, with
+stratified bootstrap intervals, of the curves that have every task.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import tyro
+from scipy.stats import t as student
+
+from lobsdice.experiments import statistics
+from lobsdice.experiments.trials import SCORES
+from lobsdice.plots import TASK, standard_error
+from lobsdice.runs import read_rows
+
+Cells = dict[tuple, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Table:
+    folder: Annotated[Path, tyro.conf.Positional]
+    """A folder of an experiment."""
+    column: str = "score"
+    """Of scores.csv."""
+    curve: str = "algorithm"
+    """The column of scores.csv that tells curves apart."""
+    step: int | None = None
+    """Of the evaluations; the last one, if none is given."""
+    digits: int = 1
+
+    def run(self) -> None:
+        rows = [row for row in read_rows(self.folder / SCORES) if row.get(self.column, "") != ""]
+        step = self.step or max(row["step"] for row in rows)
+        cells: dict[tuple, list] = {}
+        for row in rows:
+            if row["step"] == step:
+                task = tuple(row[name] for name in TASK)
+                cells.setdefault((task, row[self.curve]), []).append(row[self.column])
+        self.report({key: np.array(values) for key, values in cells.items()})
+
+    def report(self, cells: Cells) -> None:
+        tasks, curves = (list(dict.fromkeys(key[i] for key in cells)) for i in (0, 1))
+        line("task", *(f"`{curve}`" for curve in curves))
+        line(*["---"] * (1 + len(curves)))
+        for task in tasks:
+            environment, *mixture = task
+            found = (cells.get((task, curve)) for curve in curves)
+            told = ("" if x is None else self.with_error(x) for x in found)
+            line(f"{environment} ({', '.join(map(str, mixture))})", *told)
+        for name in ("mean", "interquartile_mean"):
+            whole = ([cells.get((task, curve)) for task in tasks] for curve in curves)
+            line(f"all: {name.replace('_', ' ')}", *(self.over_all(name, x) for x in whole))
+
+    def with_error(self, values: np.ndarray) -> str:
+        if len(values) == 1:
+            return f"{values[0]:.{self.digits}f}"
+        half = student.ppf(0.975, len(values) - 1) * standard_error(values)
+        return f"{values.mean():.{self.digits}f} ± {half:.{self.digits}f}"
+
+    def over_all(self, name: str, tasks: list[np.ndarray | None]) -> str:
+        have = [values for values in tasks if values is not None]
+        if len(have) < len(tasks):
+            return ""
+        found = statistics.interval(np.stack(have, axis=1), getattr(statistics, name))
+        value, low, high = (f"{x:.{self.digits}f}" for x in found)
+        return f"{value} ({low} to {high})"
+
+
+def line(*cells: str) -> None:
+    print(f"| {' | '.join(cells)} |")
+
+
+if __name__ == "__main__":
+    tyro.cli(Table).run()
