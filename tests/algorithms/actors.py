@@ -2,7 +2,14 @@
 
 import jax
 import numpy as np
-from algorithms.transcription import assert_same_slope, moments, network, plain, seven_rows
+from algorithms.transcription import (
+    assert_same_slope,
+    moments,
+    network,
+    plain,
+    seven_rows,
+    slopes,
+)
 from worlds import noise_data
 
 from lobsdice.algorithms.critics import Twins, make_twins
@@ -71,8 +78,7 @@ def setting(algorithm, key, space):
 
 def assert_same_losses(algorithm, nets, batch, key, of_critic, of_policy):
     """The algorithm's losses and slopes are those of transcriptions; targets have no slope."""
-    grad = jax.grad(lambda n: algorithm.loss(n, batch, key, penalised=0), has_aux=True)
-    gradient, metrics = jax.jit(grad)(nets)
+    gradient, metrics = slopes(algorithm, nets, batch, key)
     np.testing.assert_allclose(metrics["critic_loss"], sum(map(of_critic, numbers(nets.critic))))
     np.testing.assert_allclose(metrics["policy_loss"], of_policy(numbers(nets.policy)))
     rng = np.random.default_rng(0)

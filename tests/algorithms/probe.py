@@ -31,7 +31,7 @@ def fit(
     worlds: Sequence[World],
     *,
     steps: int,
-    batch_size: int = 256,
+    batch_size: int = 128,
     ratios: bool = False,
 ) -> State:
     """One run for each algorithm and its world, in one program.

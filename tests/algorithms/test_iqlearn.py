@@ -76,7 +76,7 @@ def imitated():
         width=32,
         from_labelled=True,
     )
-    return fit([algorithm] * 3, WORLDS, steps=1500, batch_size=128)
+    return fit([algorithm] * 3, WORLDS, steps=1500)
 
 
 def test_with_labels_it_recovers_the_expert(imitated):

@@ -1,5 +1,7 @@
 """The parts of the papers' losses in plain NumPy, and derivatives by differences."""
 
+from functools import partial
+
 import jax
 import numpy as np
 from worlds import noise_data
@@ -134,10 +136,21 @@ def assert_same_slope(gradient, objective, net, rng):
         np.testing.assert_allclose(exact, numeric, rtol=1e-5, atol=1e-8)
 
 
+@jax.jit
+def slopes(algorithm, nets, batch, key):
+    """The gradient of an algorithm's plain loss, and its metrics, in one compiled program."""
+    return jax.grad(partial(algorithm.loss, penalised=0), has_aux=True)(nets, batch, key)
+
+
+@jax.jit
+def penalised(algorithm, nets, batch, key):
+    """The metrics of a penalised step."""
+    return algorithm.loss(nets, batch, key, penalised=1)[1]
+
+
 def assert_losses_are(objectives, algorithm, nets, batch, key):
     """Each loss and its gradient are as `objectives` say: of each network (metric, function)."""
-    loss = jax.grad(lambda n: algorithm.loss(n, batch, key, penalised=0), has_aux=True)
-    gradient, metrics = loss(nets)
+    gradient, metrics = slopes(algorithm, nets, batch, key)
     rng = np.random.default_rng(0)
     assert set(objectives) == set(nets._fields)
     for name, (metric, objective) in objectives.items():
