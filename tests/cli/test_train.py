@@ -19,9 +19,11 @@ from lobsdice.episodes import Episodes, concatenate
 from lobsdice.formats import write
 
 COMMAND = [sys.executable, "-m", "lobsdice.cli"]
-#: A hundred checkpoints, a few milliseconds apart.
-SIZES = ["--width", "8", "--batch-size", "8", "--steps", "1600", "--every", "16"]
+#: Forty checkpoints, some milliseconds apart.
+SIZES = ["--width", "8", "--batch-size", "8", "--steps", "640", "--every", "16"]
 TIMEOUT = 240
+#: One process for all that need a run which nothing interrupted.
+with_whole_run = pytest.mark.xdist_group("whole run")
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +81,7 @@ def whole(world, start) -> Path:
     code, out, err = finish(start(*training(world / "whole")))
     assert code == 0, err
     assert out == f"policies: {world / 'whole' / 'policies'}\n"
-    assert "compiling ..." in err and "step 1,600: " in err
+    assert "compiling ..." in err and "step 640: " in err
     return world / "whole"
 
 
@@ -110,12 +112,13 @@ def checkpoints(out: Path, count: int):
     return condition
 
 
+@with_whole_run
 def test_killed_at_any_moment_a_run_ends_with_the_same_bits(tmp_path, whole, start):
     out = tmp_path / "run"
     moments = [
         lambda: (out / "config.json").exists(),
         lambda: any(out.glob(".*")),  # in the midst of writing a file
-        checkpoints(out, 20),
+        checkpoints(out, 8),
     ]
     process = start(*training(out))
     for moment in moments:
@@ -127,6 +130,7 @@ def test_killed_at_any_moment_a_run_ends_with_the_same_bits(tmp_path, whole, sta
     assert contents(out) == contents(whole)
 
 
+@with_whole_run
 def test_ctrl_c_says_how_to_go_on(tmp_path, whole, start):
     out = tmp_path / "run"
     process = start(*training(out))
@@ -148,6 +152,7 @@ sys.exit(main())
 """
 
 
+@with_whole_run
 def test_a_full_disk_is_a_sentence_and_corrupts_nothing(tmp_path, whole, start):
     """The system refuses to make a file longer than the run's longest would be, nearly."""
     out = tmp_path / "run"
@@ -160,6 +165,7 @@ def test_a_full_disk_is_a_sentence_and_corrupts_nothing(tmp_path, whole, start):
     ends_like(whole, out, start)
 
 
+@with_whole_run
 def test_a_resumed_run_uses_the_files_it_began_with_wherever_it_is(world, whole, environment):
     """Resumed from another working folder; and refused once a file has changed."""
     result = subprocess.run(
@@ -172,7 +178,7 @@ def test_a_resumed_run_uses_the_files_it_began_with_wherever_it_is(world, whole,
     )
     assert result.returncode == 0, result.stderr
     report = json.loads(result.stdout)
-    assert report["steps"] == 1600 and report["failures"] == [] and len(report["runs"]) == 1
+    assert report["steps"] == 640 and report["failures"] == [] and len(report["runs"]) == 1
 
 
 def test_a_folder_that_cannot_be_had_is_refused_at_once(lobsdice, world, tmp_path):
