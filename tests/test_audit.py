@@ -11,7 +11,8 @@ from lobsdice.auditing.coverage import SPARSE, Coverage, cover, groups, parts, s
 from lobsdice.auditing.discriminator import calibration_error, discriminate, exact_auc, fit
 from lobsdice.auditing.facts import facts
 from lobsdice.auditing.neighbours import nearest
-from lobsdice.data import fit_normaliser
+from lobsdice.auditing.rate import Rate, compare_rates
+from lobsdice.data import fit_normaliser, observations
 from lobsdice.episodes import Episodes, concatenate
 from lobsdice.errors import LobsDICEError
 
@@ -136,6 +137,56 @@ def test_widths_must_agree_and_actions_be_there(offline):
         audit(walks(1, seed=1, width=4), offline)
     with pytest.raises(LobsDICEError, match="no actions"):
         audit(walks(1, seed=1), offline.without_actions())
+
+
+def thinned(episodes: Episodes, every: int) -> Episodes:
+    """Only every n-th state of each episode, which must be of one length; actions are of no use."""
+    states = episodes.observations.reshape(len(episodes), -1, episodes.state_size)[:, ::every]
+    return Episodes.from_arrays(
+        states.reshape(-1, episodes.state_size), lengths=[states.shape[1] - 1] * len(episodes)
+    )
+
+
+def rate(expert: Episodes, offline: Episodes) -> Rate | None:
+    pairs = [
+        np.concatenate(observations(one, normaliser=fit_normaliser(offline)), axis=1)
+        for one in (expert, offline)
+    ]
+    return compare_rates(pairs[0], expert.step_episodes, pairs[1], offline.step_episodes)
+
+
+@pytest.mark.parametrize("every", [2, 5, 10])
+def test_recordings_that_leave_states_out_are_told_by_how_many(offline, every):
+    demonstrations = walks(8, seed=1)
+    found = rate(thinned(demonstrations, every), offline)
+    assert found is not None and (found.demonstrated, found.logged) == (1, every)
+    found = rate(demonstrations, thinned(offline, every))
+    assert found is not None and (found.demonstrated, found.logged) == (every, 1)
+
+
+def test_transitions_of_one_rate_are_of_one_rate_however_few_are_kept(offline):
+    expert = walks(8, seed=1)
+    ends = np.stack([expert.step_rows[::20], expert.step_rows[::20] + 1], axis=1)
+    kept = Episodes.from_arrays(expert.observations[ends.ravel()], lengths=[1] * len(ends))
+    assert rate(expert, offline) is rate(kept, offline) is None
+
+
+@pytest.mark.parametrize("speed", [0.5, 2.0, 3.0])
+def test_an_expert_that_is_faster_or_slower_is_of_the_same_rate_if_states_hold_speeds(speed):
+    """On the same circle: going twice as fast is not leaving out every second state."""
+
+    def circles(count: int, speed: float) -> Episodes:
+        random = np.random.default_rng(count)
+        turns = 0.05 * speed * random.uniform(0.8, 1.2, (count, 1, 1))
+        angle = random.uniform(0, 6, (count, 1, 1)) + turns * np.arange(101)[:, None]
+        parts = [np.cos(angle), np.sin(angle), -turns * np.sin(angle), turns * np.cos(angle)]
+        return Episodes.from_arrays(
+            np.concatenate(parts, axis=2).reshape(-1, 4), lengths=[100] * count
+        )
+
+    logs = circles(40, 1.0)
+    assert rate(circles(5, speed), logs) is None
+    assert rate(thinned(circles(5, 1.0), 2), logs) is not None
 
 
 def test_neighbours_are_those_of_brute_force(monkeypatch):
@@ -271,4 +322,5 @@ def test_facts_remark_on_odd_features(offline):
 )
 def test_built_in_data(offline, verdict):
     task = ld.load("hopper", expert=3, offline=offline, workers=1)
-    assert ld.audit(task.expert, task.offline).verdict == verdict
+    found = ld.audit(task.expert, task.offline)
+    assert (found.verdict, found.rate) == (verdict, None)

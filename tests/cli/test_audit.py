@@ -56,6 +56,23 @@ def test_a_leak_exits_with_3(lobsdice, files):
     assert result.code == 3 and "LEAK: 600 demonstrated transitions" in result.out
 
 
+def test_different_rates_exit_with_3_and_stand_on_the_page(lobsdice, tmp_path):
+    def loops(count: int, pace: int) -> Episodes:
+        angle = np.arange(count)[:, None] + 0.1 * pace * np.arange(61)
+        return Episodes.from_arrays(
+            np.stack([np.sin(angle), np.cos(angle)], axis=2).reshape(-1, 2),
+            lengths=[60] * count,
+            actions=np.zeros((count * 60, 1)),
+        )
+
+    write(tmp_path / "demos.npz", loops(3, 5))
+    write(tmp_path / "logs.npz", loops(40, 1))
+    named = ("--expert", tmp_path / "demos.npz", "--offline", tmp_path / "logs.npz")
+    result = lobsdice("audit", *named, "-o", tmp_path / "audit.html")
+    assert result.code == 3 and "\nRATES: one demonstrated step looks like 5 logged" in result.out
+    assert "one demonstrated step looks like 5 logged" in (tmp_path / "audit.html").read_text()
+
+
 def test_a_recording_is_not_overwritten(lobsdice, files):
     before = files["demos"].read_bytes()
     named = ("--expert", files["demos"], "--offline", files["logs"])

@@ -14,11 +14,12 @@ from lobsdice import console
 from lobsdice.auditing.coverage import FACTOR, SAMPLE, Coverage, Part, cover, groups, parts, stride
 from lobsdice.auditing.discriminator import Discrimination, discriminate
 from lobsdice.auditing.facts import facts
+from lobsdice.auditing.rate import Rate, compare_rates
 from lobsdice.data import Observations, prepare, shared_pairs
 from lobsdice.episodes import Episodes
 from lobsdice.errors import LobsDICEError
 
-__all__ = ["Audit", "Coverage", "Discrimination", "Part", "Support", "Verdict", "audit"]
+__all__ = ["Audit", "Coverage", "Discrimination", "Part", "Rate", "Support", "Verdict", "audit"]
 
 Verdict = Literal["covered", "partly covered", "not covered"]
 
@@ -52,6 +53,8 @@ class Audit:
     """Stretches of the demonstrations without offline data nearby, longest first."""
     leaked: int
     """Demonstrated pairs that are, to the last bit, also offline pairs."""
+    rate: Rate | None
+    """What speaks for recordings of different rates, if anything does."""
     closest: list[Support]
     """Offline episodes, those that support most of the demonstrations first."""
     sources: dict[str, float]
@@ -64,7 +67,7 @@ class Audit:
     @property
     def warns(self) -> bool:
         """Whether there is something to mend before training."""
-        return self.verdict != "covered" or self.leaked > 0
+        return self.verdict != "covered" or self.leaked > 0 or self.rate is not None
 
     def report(self) -> dict[str, Any]:
         """Everything as plain numbers, text, lists and dictionaries."""
@@ -74,6 +77,7 @@ class Audit:
             "reason": self.reason,
             "uncovered_share": self.uncovered_share,
             "leaked_pairs": self.leaked,
+            "rate": self.rate and {**asdict(self.rate), "remark": self.rate.remark},
             "uncovered": [asdict(part) for part in self.uncovered],
             "closest": [asdict(support) for support in self.closest],
             "sources": self.sources,
@@ -101,6 +105,8 @@ def audit(expert: Episodes, offline: Episodes) -> Audit:
         coverage = cover(ours, expert, theirs, offline, advance)
     with console.waiting("Telling demonstrations from logs"):
         discrimination = discriminate(ours, groups(expert), theirs, groups(offline))
+    with console.waiting("Comparing rates"):
+        rate = compare_rates(ours, expert.step_episodes, theirs, offline.step_episodes)
     share = float(coverage.uncovered.mean())
     verdict, reason = judge(share, discrimination)
     closest = _closest(coverage, offline)
@@ -110,6 +116,7 @@ def audit(expert: Episodes, offline: Episodes) -> Audit:
         uncovered_share=share,
         uncovered=parts(coverage, expert.lengths),
         leaked=leaked,
+        rate=rate,
         closest=closest,
         sources=_sources(closest, offline, len(coverage.distance)),
         coverage=coverage,

@@ -48,7 +48,7 @@ def verdict_class(audit: Audit) -> str:
 
 
 def reasons(audit: Audit) -> Html:
-    """The numbers that the verdict rests on, and whether anything leaks."""
+    """The numbers that the verdict rests on, whether anything leaks, and what rates look like."""
     if not audit.leaked:
         leak = tag("p", "No demonstrated transition occurs in the offline data.")
     else:
@@ -58,7 +58,8 @@ def reasons(audit: Audit) -> Html:
             f"{audit.leaked:,} demonstrated transitions occur in the offline data, with their "
             "actions.",
         )
-    return join([tag("p", f"{audit.reason}."), leak])
+    rate = audit.rate and tag("p", tag("strong", "Rates: ", class_="bad"), f"{audit.rate.remark}.")
+    return join([tag("p", f"{audit.reason}."), leak, rate])
 
 
 def curves(coverage: Coverage, most: int = MOST_CURVES) -> Html:

@@ -28,8 +28,8 @@ SHOWN = 10
 class Audit:
     """Say, before training, whether the labelled recordings hold what the demonstrations show.
 
-    Exits with 0 if they do, with 3 if they do so in part or not at all, or if demonstrated
-    transitions leak into them.
+    Exits with 0 if they do, with 3 if they do so in part or not at all, if demonstrated transitions
+    leak into them, or if the two seem to be sampled at different rates.
 
     Example:
         lobsdice audit --expert demos.npz --offline logs.npz
@@ -78,6 +78,8 @@ def _print(report: output.Report) -> None:
     if report["leaked_pairs"]:
         count = plural(report["leaked_pairs"], "demonstrated transition")
         print(f"LEAK: {count} occur in the offline data, with their actions")
+    if report["rate"]:
+        print(f"RATES: {report['rate']['remark']}")
     print(f"{report['verdict'].upper()}: {report['reason']}")
 
 
