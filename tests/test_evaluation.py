@@ -1,7 +1,10 @@
 """Evaluation: the same numbers for the same seed, whatever the number of processes."""
 
+import gymnasium
 import numpy as np
 import pytest
+from gymnasium.envs.classic_control.pendulum import PendulumEnv
+from gymnasium.envs.registration import EnvSpec
 
 from lobsdice.data import Normaliser
 from lobsdice.errors import LobsDICEError
@@ -54,6 +57,14 @@ def test_a_policy_is_not_affected_by_its_company(pendulums):
 def test_more_episodes_begin_with_the_same_ones(carts):
     few, many = (evaluate(carts, CARTPOLE, episodes=n, workers=1) for n in (2, 5))
     np.testing.assert_array_equal(few, many[:, :2])
+
+
+def test_a_simulation_that_breaks_down_has_no_return(pendulums, monkeypatch):
+    """As MuJoCo's may under the forces of a bad policy, in one episode of a training."""
+    broken = EnvSpec("Broken-v0", entry_point=lambda **_: PendulumEnv(g=float("nan")))
+    monkeypatch.setitem(gymnasium.registry, "Broken-v0", broken)
+    found = evaluate(pendulums[:1], ["Broken-v0"], episodes=2, workers=1)
+    assert np.isnan(found).all()
 
 
 def test_discrete_actions_likeliest_and_random(carts):

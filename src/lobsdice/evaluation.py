@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from lobsdice.errors import LobsDICEError
-from lobsdice.policy import Policy
+from lobsdice.policy import NotFiniteError, Policy
 from lobsdice.spaces import Discrete
 from lobsdice.tasks.environment import Environment, make, returns
 from lobsdice.tasks.table import task_of
@@ -86,14 +86,17 @@ def summary(
 
 
 def run(job: Job) -> float:
-    """The work of one process."""
+    """The work of one process; NaN where the simulation breaks down, which ends no training."""
     env = _environment(job.environment)
     check_actions(env, job.policy, job.environment)
 
     def act(observation: np.ndarray, random: np.random.Generator):
         return job.policy(observation, random if job.stochastic else None)
 
-    return float(returns(env, act, [job.seed])[0])
+    try:
+        return float(returns(env, act, [job.seed])[0])
+    except NotFiniteError:
+        return float("nan")
 
 
 def check_actions(env: Environment, policy: Policy, name: str) -> None:

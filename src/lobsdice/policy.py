@@ -105,6 +105,10 @@ class Policy:
         )
 
 
+class NotFiniteError(LobsDICEError):
+    """An observation for which there is no action."""
+
+
 def _check_observation(x: np.ndarray, width: int) -> None:
     """Raise on what would silently give a useless action."""
     if x.shape[-1:] != (width,):
@@ -113,7 +117,7 @@ def _check_observation(x: np.ndarray, width: int) -> None:
         )
     if not (finite := np.isfinite(x)).all():
         place = np.argwhere(~finite)[0].tolist()
-        raise LobsDICEError(
+        raise NotFiniteError(
             f"the policy takes finite numbers, but observation{place} is {x[tuple(place)]}"
         )
 
