@@ -1,27 +1,28 @@
 """A folder of an experiment as a table in Markdown: a line for each task, a column for each curve.
 
-python benchmarks/score_table.py results/mujoco_300k [--column score] [--curve algorithm]
-                                 [--step 300000]
+python benchmarks/score_table.py results/mujoco_300k [--column score] [--step 300000]
 
 Cells are means over the seeds with the 95 % interval of the mean (Student's t), at the last step
 unless another one is given. Below stand the mean and the interquartile mean over all tasks, with
 stratified bootstrap intervals, of the curves that have every task.
 """
 
+import json
+from collections import defaultdict
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import tyro
 from scipy.stats import t as student
 
 from lobsdice.experiments import statistics
+from lobsdice.experiments.mujoco import EXPERIMENTS
 from lobsdice.experiments.trials import SCORES
 from lobsdice.plots import TASK, standard_error
 from lobsdice.runs import read_rows
-
-Cells = dict[tuple, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -30,33 +31,36 @@ class Table:
     """A folder of an experiment."""
     column: str = "score"
     """Of scores.csv."""
-    curve: str = "algorithm"
-    """The column of scores.csv that tells curves apart."""
     step: int | None = None
     """Of the evaluations; the last one, if none is given."""
     digits: int = 1
 
-    def run(self) -> None:
+    @cached_property
+    def cells(self) -> dict[tuple[tuple, Any], np.ndarray]:
+        """What each seed has, by task and curve."""
+        settings = json.loads((self.folder / "settings.json").read_text())
+        curve = EXPERIMENTS[settings["experiment"]].curve
         rows = [row for row in read_rows(self.folder / SCORES) if row.get(self.column, "") != ""]
-        step = self.step or max(row["step"] for row in rows)
-        cells: dict[tuple, list] = {}
+        step = self.step or max((row["step"] for row in rows), default=0)
+        found = defaultdict(list)
         for row in rows:
             if row["step"] == step:
-                task = tuple(row[name] for name in TASK)
-                cells.setdefault((task, row[self.curve]), []).append(row[self.column])
-        self.report({key: np.array(values) for key, values in cells.items()})
+                found[tuple(row[name] for name in TASK), row[curve]].append(row[self.column])
+        if not found:
+            raise SystemExit(f"{self.folder / SCORES} has no {self.column} at step {step}")
+        return {key: np.array(values) for key, values in found.items()}
 
-    def report(self, cells: Cells) -> None:
-        tasks, curves = (list(dict.fromkeys(key[i] for key in cells)) for i in (0, 1))
+    def run(self) -> None:
+        tasks, curves = (list(dict.fromkeys(key[i] for key in self.cells)) for i in (0, 1))
         line("task", *(f"`{curve}`" for curve in curves))
         line(*["---"] * (1 + len(curves)))
         for task in tasks:
             environment, *mixture = task
-            found = (cells.get((task, curve)) for curve in curves)
+            found = (self.cells.get((task, curve)) for curve in curves)
             told = ("" if x is None else self.with_error(x) for x in found)
             line(f"{environment} ({', '.join(map(str, mixture))})", *told)
         for name in ("mean", "interquartile_mean"):
-            whole = ([cells.get((task, curve)) for task in tasks] for curve in curves)
+            whole = ([self.cells.get((task, curve)) for task in tasks] for curve in curves)
             line(f"all: {name.replace('_', ' ')}", *(self.over_all(name, x) for x in whole))
 
     def with_error(self, values: np.ndarray) -> str:
@@ -67,7 +71,7 @@ class Table:
 
     def over_all(self, name: str, tasks: list[np.ndarray | None]) -> str:
         have = [values for values in tasks if values is not None]
-        if len(have) < len(tasks):
+        if len(have) < len(tasks) or len({len(values) for values in have}) > 1:
             return ""
         found = statistics.interval(np.stack(have, axis=1), getattr(statistics, name))
         value, low, high = (f"{x:.{self.digits}f}" for x in found)

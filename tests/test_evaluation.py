@@ -63,7 +63,8 @@ def test_a_simulation_that_breaks_down_has_no_return(pendulums, monkeypatch):
     """As MuJoCo's may under the forces of a bad policy, in one episode of a training."""
     broken = EnvSpec("Broken-v0", entry_point=lambda **_: PendulumEnv(g=float("nan")))
     monkeypatch.setitem(gymnasium.registry, "Broken-v0", broken)
-    found = evaluate(pendulums[:1], ["Broken-v0"], episodes=2, workers=1)
+    with pytest.warns(UserWarning, match="^2 of 2 episodes have no return"):
+        found = evaluate(pendulums[:1], ["Broken-v0"], episodes=2, workers=1)
     assert np.isnan(found).all()
 
 

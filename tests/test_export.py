@@ -20,7 +20,7 @@ from lobsdice.policy import Policy
 from lobsdice.spaces import ActionSpace, Box, Discrete
 
 BOX = Box.of([-2.0, 0.1, -1e-3], [2.0, 10.7, 5e-3])
-NAMES = ("hip", "knee", "größe")
+NAMES = ("hip", "knee", "größe 🦿")
 MOMENTS = (np.array([1, -2, 30], np.float32), np.array([2, 1, 1e-3], np.float32))
 NORMALISER = Normaliser(*MOMENTS, names=NAMES)
 

@@ -175,7 +175,7 @@ def test_an_observation_of_the_wrong_size_is_a_sentence(shape):
 @pytest.mark.parametrize("space", [BOX, Discrete(5)], ids=["box", "discrete"])
 def test_an_observation_that_is_not_finite_is_a_sentence(space):
     _, policy = pair(space)
-    with pytest.raises(LobsDICEError, match=r"finite numbers, but observation\[1\] is nan"):
+    with pytest.raises(LobsDICEError, match=r"finite 32-bit numbers, but observation\[1\] is nan"):
         policy([0.0, np.nan, 0.0])
     with pytest.raises(LobsDICEError, match=r"but observation\[4, 2\] is -inf"):
         policy.predict(np.where(np.arange(15).reshape(5, 3) == 14, -np.inf, 0))

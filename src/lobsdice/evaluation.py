@@ -1,5 +1,6 @@
 """How well policies do in an environment: episodes in parallel, the same for the same seed."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
@@ -7,11 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float64
 
-from lobsdice.errors import LobsDICEError
-from lobsdice.policy import NotFiniteError, Policy
+from lobsdice.errors import LobsDICEError, NotFiniteError
+from lobsdice.policy import Policy
 from lobsdice.spaces import Discrete
 from lobsdice.tasks.environment import Environment, make, returns
 from lobsdice.tasks.table import task_of
+from lobsdice.wording import plural
 from lobsdice.workers import as_completed, cores
 
 #: Enters the seed of every evaluation, so that none repeats an episode of the data.
@@ -53,6 +55,12 @@ def evaluate(
     workers = cores() if workers is None else workers
     for job, value in as_completed(run, jobs, min(workers, len(jobs))):
         found[job.number] = value
+    if broken := np.isnan(found).sum():
+        warnings.warn(
+            f"{broken} of {plural(len(jobs), 'episode')} have no return: the environment gave "
+            "numbers that are not finite",
+            stacklevel=2,
+        )
     return found.reshape(len(policies), episodes)
 
 

@@ -1,7 +1,7 @@
 """Figures of tables. Nothing here trains, nor imports anything that does."""
 
 import csv
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import cycle
 from math import ceil
@@ -263,7 +263,7 @@ def learning_curves(
     return figure
 
 
-def _colours(names: Iterable[str]) -> dict[str, str]:
+def _colours(names: Collection[str]) -> dict[str, str]:
     """Of curves: an algorithm has the same in every figure, others have those that are left."""
     colours = {name: ALGORITHM_COLOURS[name] for name in names if name in ALGORITHM_COLOURS}
     left = cycle([colour for colour in CURVES if colour not in colours.values()])
@@ -274,6 +274,8 @@ def _legend(figure: Figure, columns: int | None = None) -> None:
     """Name the curves of all panels, above them: there need be none that has every curve."""
     found = (zip(*axes.get_legend_handles_labels(), strict=True) for axes in figure.axes)
     named = {label: handle for pairs in found for handle, label in pairs}
+    if not named:
+        return
     lines = ceil(len(named) / (columns or len(named)))
     ncols = ceil(len(named) / lines)
     figure.legend(

@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from lobsdice.data import Normaliser
-from lobsdice.errors import LobsDICEError
+from lobsdice.errors import LobsDICEError, NotFiniteError
 from lobsdice.files import atomic
 from lobsdice.spaces import LOG_STD_BOUNDS, MEAN_BOUND, ActionSpace, Box, Discrete
 
@@ -83,7 +83,8 @@ class Policy:
 
     def _network(self, observation) -> np.ndarray:
         normaliser = self.normaliser
-        x = np.asarray(observation, np.float32)
+        with np.errstate(over="ignore"):  # what is too large is refused below
+            x = np.asarray(observation, np.float32)
         _check_observation(x, len(normaliser.mean))
         x = (x - normaliser.mean) / normaliser.scale
         if normaliser.indicator:
@@ -105,10 +106,6 @@ class Policy:
         )
 
 
-class NotFiniteError(LobsDICEError):
-    """An observation for which there is no action."""
-
-
 def _check_observation(x: np.ndarray, width: int) -> None:
     """Raise on what would silently give a useless action."""
     if x.shape[-1:] != (width,):
@@ -118,7 +115,7 @@ def _check_observation(x: np.ndarray, width: int) -> None:
     if not (finite := np.isfinite(x)).all():
         place = np.argwhere(~finite)[0].tolist()
         raise NotFiniteError(
-            f"the policy takes finite numbers, but observation{place} is {x[tuple(place)]}"
+            f"the policy takes finite 32-bit numbers, but observation{place} is {x[tuple(place)]}"
         )
 
 

@@ -24,7 +24,7 @@ BESIDE = ("action_error", "expert_distance", "flow_residual", "effective_share")
 COLUMNS = ("step", "run", "seed", CRITERION, *BESIDE)
 
 #: What tells the rows of a measure from others: the data's fingerprint, and what is held out of it.
-Rows = tuple[str, bool | None]
+Source = tuple[str, bool | None]
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Candidate:
 class Choice(NamedTuple):
     """What a folder has to choose from."""
 
-    measured_on: dict[Rows, str]
+    measured_on: dict[Source, str]
     """The rows that its runs were measured on, and one of the runs."""
     candidates: list[Candidate]
 
@@ -93,7 +93,7 @@ def rank(choices: Sequence[Choice], *, checkpoints: bool = False) -> list[Candid
     return sorted(found, key=lambda candidate: (candidate.criterion, -candidate.step))
 
 
-def _measured_on(folder: RunFolder) -> dict[Rows, str]:
+def _measured_on(folder: RunFolder) -> dict[Source, str]:
     config = folder.config()["run"]
     return {
         (config["data"][run["data"]]["fingerprint"], run["options"].get("hold_out")): (
@@ -103,7 +103,7 @@ def _measured_on(folder: RunFolder) -> dict[Rows, str]:
     }
 
 
-def _refuse_other_rows(measured_on: Mapping[Rows, str]) -> None:
+def _refuse_other_rows(measured_on: Mapping[Source, str]) -> None:
     """Raise unless all runs were measured on the same rows."""
     if len(measured_on) > 1:
         one, other, *_ = measured_on.values()

@@ -324,6 +324,14 @@ def test_a_program_whose_process_dies_is_written_down(files, tmp_path, monkeypat
     assert all("TypeError" in log.read_text() for log in tmp_path.glob("runs/*/log.txt"))
 
 
+def test_a_program_that_breaks_an_assertion_has_failed(tmp_path):
+    fleet = tmp_path / "runs" / "bc-hopper"
+    fleet.mkdir(parents=True)
+    (fleet / "trials.json").write_text("[]")
+    runner._conclude(fleet, -signal.SIGABRT)
+    assert failures(tmp_path) == {"bc-hopper": "its process died (exit status -6); see log.txt"}
+
+
 class Deadly(Files):
     """Kills the process that it is sent to."""
 

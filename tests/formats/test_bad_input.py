@@ -173,6 +173,10 @@ BAD = {
         "rewards must be numbers, not <U1",
     ),
     "texts for numbers in HDF5": (hdf5(rewards=["a"] * 4), "rewards must be numbers, not object"),
+    "texts of any size in HDF5": (
+        hdf5(**{"metadata/observation_names": ["hip"]}),
+        "observation_names must be texts of fixed size (dtype S), not object",
+    ),
     "images": (
         npz(OURS, observations=np.zeros((7, 8, 8))),
         "observations has shape (7, 8, 8), expected 2 dimension(s)",

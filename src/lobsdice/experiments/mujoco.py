@@ -166,5 +166,6 @@ def _last(rows: list[Row]) -> np.ndarray:
 
 
 def _best(rows: list[Row]) -> np.ndarray:
-    """The best score of each seed."""
-    return np.array([max(r["score"] for r in runs) for runs in _by(rows, ("seed",)).values()])
+    """The best score of each seed; a policy that breaks the simulation has none."""
+    seeds = _by(rows, ("seed",)).values()
+    return np.array([np.fmax.reduce([r["score"] for r in runs]) for runs in seeds])

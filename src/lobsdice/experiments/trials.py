@@ -47,6 +47,8 @@ FAILURE, LOG = "failure.txt", "log.txt"
 SCORE = ("step", "return", "return_std", "score")
 #: How much of an algorithm's weight lies on each source of recordings.
 MASS = tuple(f"mass_{source}" for source in SOURCES)
+#: Signals from outside; others, such as of a broken assertion, would come again.
+KILLED = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
 #: The column that only a labelled trial has.
 EXPERT_ERROR = "inverse_expert_error"
 
@@ -174,9 +176,9 @@ def _run_apart(todo: Fleets, plan: Plan, source: Source, jobs: int) -> None:
 def _conclude(path: Path, status: int) -> None:
     """Say how a fleet's process ended, and write down what it could not write itself.
 
-    That a signal ended it, such as for want of memory, is no finding: the next time it goes on.
+    That it was killed, such as for want of memory, is no finding: the next time it goes on.
     """
-    if status < 0:
+    if status < 0 and signal.Signals(-status).name in KILLED:
         how = f"was ended by a signal ({signal.strsignal(-status)}), see its {LOG}"
         return console.say(f"warning: {path.name} {how}; the same command goes on with it")
     if status and not (path / FAILURE).exists():

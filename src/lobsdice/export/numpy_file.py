@@ -81,6 +81,11 @@ def _action(output, random):
 """
 
 ARRAY = '''\
+def _list(names: tuple[str, ...]) -> str:
+    lines = "".join(f"    {name!a},\n" for name in names)
+    return f"[\n{lines}]" if names else "[]"
+
+
 def _array(shape, text):
     """float32, the lowest byte first, in base64."""
     return np.frombuffer(base64.b64decode(text), "<f4").astype(np.float32).reshape(shape)
@@ -123,7 +128,7 @@ def to_source(policy: Policy) -> str:
     start = START.format(
         version=__version__,
         width=len(normaliser.mean),
-        names=json.dumps(normaliser.names, indent=4),
+        names=_list(normaliser.names),
         space=json.dumps(to_json(space)),
         actions=f"an action of {space.size} numbers" if box else f"one of {space.n} actions",
     )

@@ -79,7 +79,8 @@ def _dataset(group: h5py.Group, name: str) -> h5py.Dataset:
         raise LobsDICEError(f"{name} is a group, expected an array")
     check_size(name, dataset)
     if dataset.dtype.kind not in "biufS":
-        raise LobsDICEError(f"{name} must be numbers, not {dataset.dtype}")
+        wanted = "texts of fixed size (dtype S)" if name.endswith("_names") else "numbers"
+        raise LobsDICEError(f"{name} must be {wanted}, not {dataset.dtype}")
     return dataset
 
 

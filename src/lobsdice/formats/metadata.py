@@ -1,4 +1,4 @@
-"""Action space and source labels as named arrays, by the same names in every format."""
+"""Action space, source labels and names of observations: arrays, called alike in every format."""
 
 from collections.abc import Mapping
 
