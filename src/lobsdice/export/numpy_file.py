@@ -81,11 +81,6 @@ def _action(output, random):
 """
 
 ARRAY = '''\
-def _list(names: tuple[str, ...]) -> str:
-    lines = "".join(f"    {name!a},\n" for name in names)
-    return f"[\n{lines}]" if names else "[]"
-
-
 def _array(shape, text):
     """float32, the lowest byte first, in base64."""
     return np.frombuffer(base64.b64decode(text), "<f4").astype(np.float32).reshape(shape)
@@ -164,6 +159,11 @@ class Interpreter:
         if result.returncode:
             reason = (result.stderr.strip().splitlines() or ["no reason given"])[-1]
             raise LobsDICEError(f"the exported file does not run: {reason}")
+
+
+def _list(names: tuple[str, ...]) -> str:
+    lines = "".join(f"    {name!a},\n" for name in names)
+    return f"[\n{lines}]" if names else "[]"
 
 
 def _array(array: np.ndarray) -> str:
