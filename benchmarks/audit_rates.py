@@ -1,26 +1,32 @@
-"""How often the audit suspects different sampling rates, on built-in data whose rates are known.
+"""How often the audit suspects different sampling rates, on data whose rates are known.
 
-    python benchmarks/audit_rates.py                  # all mixtures of docs/audit.md
+    python benchmarks/audit_rates.py                  # both tables of docs/audit.md
     python benchmarks/audit_rates.py --tasks hopper
+    python benchmarks/audit_rates.py --tasks made     # the second table alone
 
-For each mixture: the false alarms among nine draws of five demonstrations, seen with all features
-or with positions only, whole or as single transitions; then what is said of demonstrations that
-keep every 2nd, 5th or 10th state, and of logs that do.
+For each mixture of built-in data: the false alarms among nine draws of five demonstrations, seen
+with all features or with positions only, whole or as single transitions; then what is said of
+demonstrations that keep every 2nd, 5th or 10th state, and of logs that do.
+
+For each made-up world: in how many of twenty draws of five demonstrations and 30 logs there is a
+false alarm, and in how many it is noticed that either keep every 2nd state only.
 """
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
 
 import lobsdice as ld
+from lobsdice.auditing.coverage import groups
 from lobsdice.auditing.rate import Rate, compare_rates
 from lobsdice.data import fit_normaliser, observations
 from lobsdice.episodes import Episodes
 from lobsdice.tasks import SOURCES
 
 DRAWS, DEMONSTRATIONS = 9, 5
+MADE_DRAWS, MADE_LOGS = 20, 30
 EVERY = (2, 5, 10)
 #: Expert, medium and random episodes.
 MIXTURES = {
@@ -46,13 +52,20 @@ MIXTURES = {
 #: How many features come before the velocities.
 POSITIONS = {"hopper": 5, "walker2d": 8, "halfcheetah": 8, "ant": 13}
 
+#: From a number of episodes, whether they are demonstrations, and chance: [episode, row, feature].
+World = Callable[[int, bool, np.random.Generator], np.ndarray]
+
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tasks", nargs="+", default=list(MIXTURES))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    tasks = [*MIXTURES, "made"]
+    parser.add_argument("--tasks", nargs="+", choices=tasks, default=tasks)
     for name in parser.parse_args().tasks:
-        for mixture in MIXTURES[name]:
-            print(line(name, mixture), flush=True)
+        lines = map(made_line, MADE) if name == "made" else (line(name, m) for m in MIXTURES[name])
+        for each in lines:
+            print(each, flush=True)
 
 
 def line(name: str, mixture: tuple[int, ...]) -> str:
@@ -85,7 +98,7 @@ def rate(expert: Episodes, offline: Episodes) -> Rate | None:
         np.concatenate(observations(one, normaliser=normaliser), axis=1)
         for one in (expert, offline)
     )
-    return compare_rates(ours, expert.step_episodes, logs, offline.step_episodes)
+    return compare_rates(ours, groups(expert), logs, groups(offline))
 
 
 def first_columns(episodes: Episodes, width: int) -> Episodes:
@@ -105,6 +118,116 @@ def thinned(episodes: Episodes, every: int) -> Episodes:
     parts = np.split(episodes.observations, episodes.starts[1:])
     kept = [part[::every] for part in parts if len(part) > every]
     return Episodes.from_arrays(np.concatenate(kept), lengths=[len(part) - 1 for part in kept])
+
+
+def made_line(name: str) -> str:
+    """A row of the second table."""
+    counts = np.zeros(3, int)
+    for seed in range(MADE_DRAWS):
+        random = np.random.default_rng(seed)
+        expert, offline = (
+            of_one_length(MADE[name](count, shown, random))
+            for count, shown in ((DEMONSTRATIONS, True), (MADE_LOGS, False))
+        )
+        cases = (expert, offline), (thinned(expert, 2), offline), (expert, thinned(offline, 2))
+        counts += [rate(*case) is not None for case in cases]
+    return f"| {name} | {' | '.join(map(str, counts))} |"
+
+
+def of_one_length(states: np.ndarray) -> Episodes:
+    count, rows, width = states.shape
+    return Episodes.from_arrays(states.reshape(-1, width), lengths=[rows - 1] * count)
+
+
+def loops(count: int, random: np.random.Generator, *, turn: float = 0.05) -> np.ndarray:
+    """Circles of different sizes and speeds: [episode, row, feature]."""
+    turns = turn * random.uniform(0.8, 1.2, (count, 1)) * np.arange(101)
+    angle = random.uniform(0, 2 * np.pi, (count, 1)) + turns
+    circle = np.stack([np.sin(angle), np.cos(angle)], axis=2)
+    return circle * random.uniform(0.5, 1.5, (count, 1, 1))
+
+
+def held(times: int, noise: float) -> World:
+    """A sensor that is read more often than it measures."""
+
+    def made(count: int, shown: bool, random: np.random.Generator) -> np.ndarray:
+        rows = np.repeat(loops(count, random), times, axis=1)
+        return rows + noise * random.normal(size=rows.shape)
+
+    return made
+
+
+def rounded(unit: float, turn: float) -> World:
+    """Positions as an encoder counts them."""
+    return lambda count, shown, random: unit * np.round(loops(count, random, turn=turn) / unit)
+
+
+def grid(side: int, chance: tuple[float, float], one_hot: bool) -> World:
+    """Ways to the far corner; the expert and the logs step anywhere with these chances."""
+    moves = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]])
+
+    def made(count: int, shown: bool, random: np.random.Generator) -> np.ndarray:
+        place = random.integers(0, side, (count, 2))
+        places = [place]
+        for _ in range(50):
+            ahead = np.where(place[:, 0] == side - 1, 1, random.integers(0, 2, count))
+            ahead = np.where(place[:, 1] == side - 1, 0, ahead)
+            astray = random.random(count) < chance[0 if shown else 1]
+            action = np.where(astray, random.integers(0, 4, count), ahead)
+            place = np.clip(place + moves[action], 0, side - 1)
+            places.append(place)
+        rows = np.stack(places, axis=1)
+        return np.eye(side * side)[rows @ [side, 1]] if one_hot else rows.astype(float)
+
+    return made
+
+
+def point_mass(gains: tuple[float, float], damping: float, noise: float) -> World:
+    """From rest to the origin, by the expert's gain or by the logs'; states hold speeds."""
+
+    def made(count: int, shown: bool, random: np.random.Generator) -> np.ndarray:
+        gain = gains[0 if shown else 1]
+        place, speed = random.uniform(-1, 1, (count, 2)), np.zeros((count, 2))
+        rows = []
+        for _ in range(101):
+            rows.append(np.concatenate([place, speed], axis=1))
+            force = -gain * place - 2 * damping * np.sqrt(gain) * speed
+            speed = speed + 0.1 * (force + noise * random.normal(size=force.shape))
+            place = place + 0.1 * speed
+        return np.stack(rows, axis=1)
+
+    return made
+
+
+MADE: dict[str, World] = {
+    "circles, noise 0.01": held(1, 0.01),
+    **{
+        f"circles, each row {times} times{name}": held(times, noise)
+        for name, noise in (("", 0), (", noise 0.001", 0.001), (", noise 0.01", 0.01))
+        for times in (2, 3, 5, 10)
+    },
+    **{
+        f"{name} rounded to {unit}": rounded(unit, turn)
+        for name, turn in (("circles", 0.05), ("faster circles", 0.15))
+        for unit in (0.02, 0.05, 0.1)
+    },
+    **{
+        f"{side} x {side} grid{seen}, {name}": grid(side, chance, one_hot)
+        for side in (5, 8)
+        for seen, one_hot in (("", False), (" as one-hot", True))
+        for name, chance in (
+            ("both by chance 0.2", (0.2, 0.2)),
+            ("both by chance 0.5", (0.5, 0.5)),
+            ("greedy and random", (0.0, 1.0)),
+        )
+    },
+    **{
+        f"{name}, gain {gains[0]} and {gains[1]}{seen}": point_mass(gains, damping, noise)
+        for name, damping in (("point mass", 1.0), ("swinging point mass", 0.5))
+        for seen, noise in (("", 0), (", noisy", 0.1))
+        for gains in ((1, 1), (1, 4), (4, 1), (1, 2), (2, 1))
+    },
+}
 
 
 if __name__ == "__main__":

@@ -152,7 +152,7 @@ def rate(expert: Episodes, offline: Episodes) -> Rate | None:
         np.concatenate(observations(one, normaliser=fit_normaliser(offline)), axis=1)
         for one in (expert, offline)
     ]
-    return compare_rates(pairs[0], expert.step_episodes, pairs[1], offline.step_episodes)
+    return compare_rates(pairs[0], groups(expert), pairs[1], groups(offline))
 
 
 @pytest.mark.parametrize("every", [2, 5, 10])
@@ -171,22 +171,82 @@ def test_transitions_of_one_rate_are_of_one_rate_however_few_are_kept(offline):
     assert rate(expert, offline) is rate(kept, offline) is None
 
 
+def test_one_long_recording_of_each_kind_is_enough_to_compare_rates():
+    expert, offline = walks(1, seed=1, length=400), walks(1, seed=0, length=2000)
+    assert rate(expert, offline) is None
+    found = rate(thinned(expert, 2), offline)
+    assert found is not None and (found.demonstrated, found.logged) == (1, 2)
+
+
+def of_one_length(states: np.ndarray) -> Episodes:
+    """Episodes from [episode, row, feature]."""
+    count, rows, width = states.shape
+    return Episodes.from_arrays(states.reshape(-1, width), lengths=[rows - 1] * count)
+
+
+def circles(count: int, speed: float = 1.0) -> np.ndarray:
+    """Positions and speeds, as [episode, row, feature]."""
+    random = np.random.default_rng(count)
+    turns = 0.05 * speed * random.uniform(0.8, 1.2, (count, 1, 1))
+    angle = random.uniform(0, 6, (count, 1, 1)) + turns * np.arange(101)[:, None]
+    parts = [np.cos(angle), np.sin(angle), -turns * np.sin(angle), turns * np.cos(angle)]
+    return np.concatenate(parts, axis=2)
+
+
 @pytest.mark.parametrize("speed", [0.5, 2.0, 3.0])
 def test_an_expert_that_is_faster_or_slower_is_of_the_same_rate_if_states_hold_speeds(speed):
     """On the same circle: going twice as fast is not leaving out every second state."""
+    logs = of_one_length(circles(40))
+    assert rate(of_one_length(circles(5, speed)), logs) is None
+    assert rate(thinned(of_one_length(circles(5)), 2), logs) is not None
 
-    def circles(count: int, speed: float) -> Episodes:
-        random = np.random.default_rng(count)
-        turns = 0.05 * speed * random.uniform(0.8, 1.2, (count, 1, 1))
-        angle = random.uniform(0, 6, (count, 1, 1)) + turns * np.arange(101)[:, None]
-        parts = [np.cos(angle), np.sin(angle), -turns * np.sin(angle), turns * np.cos(angle)]
-        return Episodes.from_arrays(
-            np.concatenate(parts, axis=2).reshape(-1, 4), lengths=[100] * count
-        )
 
-    logs = circles(40, 1.0)
-    assert rate(circles(5, speed), logs) is None
-    assert rate(thinned(circles(5, 1.0), 2), logs) is not None
+@pytest.mark.parametrize(("times", "noise"), [(2, 0), (5, 0), (5, 1e-4)])
+def test_sensors_that_hold_their_values_are_of_one_rate(times, noise):
+    def held(count: int) -> Episodes:
+        states = np.repeat(circles(count)[..., :2], times, axis=1)
+        states += noise * np.random.default_rng(0).normal(size=states.shape)
+        return of_one_length(states)
+
+    assert rate(held(5), held(30)) is None
+
+
+def test_rounded_positions_are_of_one_rate():
+    expert, logs = (of_one_length(circles(n)[..., :2].round(1)) for n in (5, 30))
+    assert rate(expert, logs) is None
+    assert rate(thinned(expert, 2), logs) is not None
+
+
+def test_walks_on_a_small_grid_are_of_one_rate():
+    """Mostly towards the far corner; each of the 25 places is a state."""
+
+    def steps(count: int) -> Episodes:
+        random = np.random.default_rng([count, 1])
+        place, places = random.integers(0, 5, (count, 2)), []
+        for _ in range(51):
+            places.append(place)
+            move = np.eye(2, dtype=int)[random.integers(0, 2, count)]
+            back = random.random((count, 1)) < 0.1
+            place = np.clip(place + np.where(back, -move, move), 0, 4)
+        return of_one_length(np.stack(places, axis=1))
+
+    assert rate(steps(5), steps(30)) is None
+
+
+@pytest.mark.parametrize(("demonstrated", "logged"), [(1.0, 4.0), (4.0, 1.0)])
+def test_a_weaker_or_stronger_controller_is_of_the_same_rate(demonstrated, logged):
+    """From rest and back to it: where paths cross, several weak steps are like a strong one."""
+
+    def controlled(count: int, gain: float) -> Episodes:
+        place = np.random.default_rng([count, 0]).uniform(-1, 1, (count, 2))
+        speed, states = np.zeros_like(place), []
+        for _ in range(101):
+            states.append(np.concatenate([place, speed], axis=1))
+            speed = speed - 0.1 * (gain * place + np.sqrt(gain) * speed)
+            place = place + 0.1 * speed
+        return of_one_length(np.stack(states, axis=1))
+
+    assert rate(controlled(5, demonstrated), controlled(30, logged)) is None
 
 
 def test_neighbours_are_those_of_brute_force(monkeypatch):

@@ -106,7 +106,7 @@ def audit(expert: Episodes, offline: Episodes) -> Audit:
     with console.waiting("Telling demonstrations from logs"):
         discrimination = discriminate(ours, groups(expert), theirs, groups(offline))
     with console.waiting("Comparing rates"):
-        rate = compare_rates(ours, expert.step_episodes, theirs, offline.step_episodes)
+        rate = compare_rates(ours, groups(expert), theirs, groups(offline))
     share = float(coverage.uncovered.mean())
     verdict, reason = judge(share, discrimination)
     closest = _closest(coverage, offline)
