@@ -25,8 +25,10 @@ help:
 demo: $(INSTALLED)
 	@$(BIN)/python examples/demo.py $(DEMO)
 
+# Bytecode is kept, whatever the environment says: tests start many processes, and without it
+# each of them would compile JAX anew.
 test: $(INSTALLED)
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --durations=25
+	PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --durations=25
 
 # The variable silences an advertisement of the theme's makers, nothing else.
 docs: $(INSTALLED)
