@@ -103,10 +103,11 @@ def audit(expert: Episodes, offline: Episodes) -> Audit:
     # Spacings are asked for two samples and for the neighbours found, at most.
     with console.progress("Comparing transitions", 2 * (looked_at + SAMPLE)) as advance:
         coverage = cover(ours, expert, theirs, offline, advance)
+    grouped = (ours, groups(expert), theirs, groups(offline))
     with console.waiting("Telling demonstrations from logs"):
-        discrimination = discriminate(ours, groups(expert), theirs, groups(offline))
+        discrimination = discriminate(*grouped)
     with console.waiting("Comparing rates"):
-        rate = compare_rates(ours, groups(expert), theirs, groups(offline))
+        rate = compare_rates(*grouped)
     share = float(coverage.uncovered.mean())
     verdict, reason = judge(share, discrimination)
     closest = _closest(coverage, offline)

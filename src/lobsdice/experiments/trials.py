@@ -48,7 +48,7 @@ SCORE = ("step", "return", "return_std", "score")
 #: How much of an algorithm's weight lies on each source of recordings.
 MASS = tuple(f"mass_{source}" for source in SOURCES)
 #: Signals from outside; others, such as of a broken assertion, would come again.
-KILLED = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
+KILLED = [getattr(signal, f"SIG{name}", None) for name in ("KILL", "TERM", "INT", "HUP")]
 #: The column that only a labelled trial has.
 EXPERT_ERROR = "inverse_expert_error"
 
@@ -178,7 +178,7 @@ def _conclude(path: Path, status: int) -> None:
 
     That it was killed, such as for want of memory, is no finding: the next time it goes on.
     """
-    if status < 0 and signal.Signals(-status).name in KILLED:
+    if -status in KILLED:
         how = f"was ended by a signal ({signal.strsignal(-status)}), see its {LOG}"
         return console.say(f"warning: {path.name} {how}; the same command goes on with it")
     if status and not (path / FAILURE).exists():
