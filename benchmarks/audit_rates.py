@@ -19,11 +19,11 @@ from dataclasses import replace
 import numpy as np
 
 import lobsdice as ld
-from lobsdice.auditing.coverage import groups
-from lobsdice.auditing.rate import Rate, compare_rates
-from lobsdice.data import fit_normaliser, observations
-from lobsdice.episodes import Episodes
-from lobsdice.tasks import SOURCES
+from lobsdice.data.audit.coverage import groups
+from lobsdice.data.audit.rate import Rate, compare_rates
+from lobsdice.data.episodes import Episodes
+from lobsdice.data.prepare import fit_normaliser, observations
+from lobsdice.environments.tasks.table import SOURCES
 
 DRAWS, DEMONSTRATIONS = 9, 5
 MADE_DRAWS, MADE_LOGS = 20, 30

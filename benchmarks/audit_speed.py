@@ -16,7 +16,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 from lobsdice import audit
-from lobsdice.episodes import Episodes
+from lobsdice.data.episodes import Episodes
 
 LENGTH = 1000
 

@@ -13,8 +13,9 @@ import subprocess
 import sys
 import time
 
-from lobsdice.tasks import SOURCES, TASKS, collect
-from lobsdice.workers import cores
+from lobsdice.environments.tasks.collect import collect
+from lobsdice.environments.tasks.table import SOURCES, TASKS
+from lobsdice.environments.workers import cores
 
 
 def main() -> None:

@@ -20,8 +20,8 @@ import tyro
 
 from lobsdice import Episodes, Options, prepare
 from lobsdice.algorithms import ALGORITHMS
-from lobsdice.engine import Member
-from lobsdice.training import Fleet, iterate
+from lobsdice.training.engine import Member
+from lobsdice.training.train import Fleet, iterate
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ import numpy as np
 import tyro
 from scipy.stats import ttest_ind
 
-from lobsdice.experiments.design import IDENTITY
-from lobsdice.experiments.trials import SCORES
-from lobsdice.plots import TASK, standard_error
-from lobsdice.runs import read_rows
+from lobsdice.experiments.control.grid import IDENTITY
+from lobsdice.experiments.control.trials import SCORES
+from lobsdice.experiments.plots import TASK, standard_error
+from lobsdice.training.folder import read_rows
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 import tyro
 
-from lobsdice.data import Normaliser
-from lobsdice.networks import TanhGaussian
-from lobsdice.policy import Policy
-from lobsdice.spaces import Box
+from lobsdice.algorithms.networks import TanhGaussian
+from lobsdice.data.prepare import Normaliser
+from lobsdice.data.spaces import Box
+from lobsdice.policies.policy import Policy
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ def make(path: Path, rows: int, storage: str) -> None:
 
 def measure(path: Path, how: str) -> dict[str, float]:
     """Read `path` once in this process."""
-    from lobsdice.formats import read
+    from lobsdice.data.formats import read
 
     baseline = _peak()
     start = time.perf_counter()

@@ -19,10 +19,10 @@ import tyro
 from scipy.stats import t as student
 
 from lobsdice.experiments import statistics
-from lobsdice.experiments.mujoco import EXPERIMENTS
-from lobsdice.experiments.trials import SCORES
-from lobsdice.plots import TASK, standard_error
-from lobsdice.runs import read_rows
+from lobsdice.experiments.control.experiment import EXPERIMENTS
+from lobsdice.experiments.control.trials import SCORES
+from lobsdice.experiments.plots import TASK, standard_error
+from lobsdice.training.folder import read_rows
 
 
 @dataclass(frozen=True)

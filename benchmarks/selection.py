@@ -16,12 +16,12 @@ from typing import Any
 import tyro
 
 from lobsdice import LobsDICE, Options, load
-from lobsdice.engine import Member
-from lobsdice.files import atomic
-from lobsdice.loggers import Row
-from lobsdice.runs import RunFolder
-from lobsdice.tasks import SOURCES
-from lobsdice.training import Fleet, train_fleet
+from lobsdice.data.files import atomic
+from lobsdice.environments.tasks.table import SOURCES
+from lobsdice.training.engine import Member
+from lobsdice.training.folder import RunFolder
+from lobsdice.training.loggers import Row
+from lobsdice.training.train import Fleet, train_fleet
 
 VARIED = ("alpha", "gamma", "ratio_penalty", "nu_penalty")
 #: What differs from the defaults (alpha 0.1, gamma 0.99, ratio_penalty 0.1, nu_penalty 1e-4): each

@@ -14,7 +14,7 @@ import tyro
 from gymnasium.envs.mujoco.half_cheetah_v5 import HalfCheetahEnv
 
 from lobsdice import LobsDICE, load, train
-from lobsdice.policy import Policy
+from lobsdice.policies.policy import Policy
 
 #: Positions in an observation; the first one, how far it has run, is not observed.
 POSITIONS = 8

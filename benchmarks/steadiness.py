@@ -17,10 +17,10 @@ import numpy as np
 import tyro
 
 from lobsdice import LobsDICE, Options, load
-from lobsdice.engine import Member
-from lobsdice.plots import standard_error
-from lobsdice.tasks import SOURCES
-from lobsdice.training import Fleet, train_fleet
+from lobsdice.environments.tasks.table import SOURCES
+from lobsdice.experiments.plots import standard_error
+from lobsdice.training.engine import Member
+from lobsdice.training.train import Fleet, train_fleet
 
 #: What is told of the weights, on rows held out.
 WEIGHTS = ("mass_expert", "mass_medium", "effective_share")

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lobsdice import tabular
-from lobsdice.files import atomic
+from lobsdice.data.files import atomic
 
 SIDES = (32, 56, 100, 178, 317)
 ALPHA, GAMMA, SLIP = 0.1, 0.95, 0.2

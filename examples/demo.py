@@ -14,7 +14,7 @@ import tyro
 
 import lobsdice as ld
 from lobsdice.cli import main
-from lobsdice.plots import learning_curves, save
+from lobsdice.experiments.plots import learning_curves, save
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 
-from lobsdice.data import Normaliser
-from lobsdice.formats import ReadOptions
-from lobsdice.policy import Policy
-from lobsdice.runs import RunFolder
-from lobsdice.spaces import ActionSpace, Box
+from lobsdice.data.formats import ReadOptions
+from lobsdice.data.prepare import Normaliser
+from lobsdice.data.spaces import ActionSpace, Box
+from lobsdice.policies.policy import Policy
+from lobsdice.training.folder import RunFolder
 
 
 def make_policy(space: ActionSpace, *, width: int = 3, seed: int = 0) -> Policy:

@@ -27,10 +27,10 @@ from gymnasium.envs.registration import EnvSpec
 from worlds import noise
 
 import lobsdice
-from lobsdice.cli.commands import ROOT, Group
 from lobsdice.cli.main import main
-from lobsdice.formats import write
-from lobsdice.tasks import SOURCES, TASKS
+from lobsdice.cli.table import ROOT, Group
+from lobsdice.data.formats import write
+from lobsdice.environments.tasks.table import SOURCES, TASKS
 
 FOLDER = Path(__file__).parents[1]
 DOCS = sorted(page for page in FOLDER.glob("docs/**/*.md") if page.name != "README.md")

@@ -6,11 +6,11 @@ import jax
 import numpy as np
 
 from lobsdice import tabular
-from lobsdice.data import Data, Normaliser, Observations, Transitions, prepare
-from lobsdice.engine import State, start
-from lobsdice.episodes import Episodes
-from lobsdice.spaces import Discrete
-from lobsdice.training import Fleet
+from lobsdice.data.episodes import Episodes
+from lobsdice.data.prepare import Data, Normaliser, Observations, Transitions, prepare
+from lobsdice.data.spaces import Discrete
+from lobsdice.training.engine import State, start
+from lobsdice.training.train import Fleet
 
 
 def noise(steps: int, *, width: int = 3, actions: int = 2, discrete: bool = False, seed: int = 0):

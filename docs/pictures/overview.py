@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
-from lobsdice.episodes import Episodes
-from lobsdice.tasks import Task, load
+from lobsdice.data.episodes import Episodes
+from lobsdice.environments.tasks.task import Task, load
 
 #: Two of Hopper's observations: the height of the torso and the speed forward.
 HEIGHT, SPEED = 0, 5

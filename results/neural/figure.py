@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from lobsdice.plots import learning_curves, save
+from lobsdice.experiments.plots import learning_curves, save
 
 HERE = Path(__file__).parent
 PANELS = {

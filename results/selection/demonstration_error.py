@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from lobsdice import load, load_policy
-from lobsdice.diagnostics import INFERRED, infer_actions
-from lobsdice.runs import read_rows
-from lobsdice.selecting import CRITERION
-from lobsdice.spaces import Box
+from lobsdice.data.spaces import Box
+from lobsdice.training.diagnostics import INFERRED, infer_actions
+from lobsdice.training.folder import read_rows
+from lobsdice.training.select import CRITERION
 
 HERE = Path(__file__).parent
 

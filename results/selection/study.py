@@ -15,9 +15,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.stats import rankdata
 
-from lobsdice.plots import save
-from lobsdice.runs import read_rows
-from lobsdice.selecting import CRITERION
+from lobsdice.experiments.plots import save
+from lobsdice.training.folder import read_rows
+from lobsdice.training.select import CRITERION
 
 HERE = Path(__file__).parent
 #: Tables and what they are called; the small ones have all measures at all steps.

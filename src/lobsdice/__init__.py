@@ -22,19 +22,21 @@ if TYPE_CHECKING:
         LobsDICE,
         LobsDICEMu,
     )
-    from lobsdice.auditing import Audit, audit
-    from lobsdice.data import Data, Observations, Transitions, prepare
-    from lobsdice.engine import Options
-    from lobsdice.episodes import Episodes, concatenate, mixture
-    from lobsdice.errors import LobsDICEError
-    from lobsdice.evaluation import evaluate
-    from lobsdice.export import export_numpy, export_onnx
-    from lobsdice.formats import DataWarning, ReadOptions, read, write
-    from lobsdice.policy import Policy, load_policy
-    from lobsdice.selecting import Candidate, select
-    from lobsdice.spaces import Box, Discrete
-    from lobsdice.tasks import Task, collect, load
-    from lobsdice.training import Run, train
+    from lobsdice.data.audit import Audit, audit
+    from lobsdice.data.episodes import Episodes, concatenate, mixture
+    from lobsdice.data.formats import ReadOptions, read, write
+    from lobsdice.data.prepare import Data, Observations, Transitions, prepare
+    from lobsdice.data.spaces import Box, Discrete
+    from lobsdice.environments.evaluate import evaluate
+    from lobsdice.environments.tasks.collect import collect
+    from lobsdice.environments.tasks.task import Task, load
+    from lobsdice.errors import DataWarning, LobsDICEError
+    from lobsdice.policies.numpy import export_numpy
+    from lobsdice.policies.onnx import export_onnx
+    from lobsdice.policies.policy import Policy, load_policy
+    from lobsdice.training.engine import Options
+    from lobsdice.training.select import Candidate, select
+    from lobsdice.training.train import Run, train
 
 _HOMES = {
     "algorithms": (
@@ -49,19 +51,21 @@ _HOMES = {
         "RCE",
         "SMODICE",
     ),
-    "auditing": ("Audit", "audit"),
-    "data": ("Data", "Observations", "Transitions", "prepare"),
-    "engine": ("Options",),
-    "episodes": ("Episodes", "concatenate", "mixture"),
-    "errors": ("LobsDICEError",),
-    "evaluation": ("evaluate",),
-    "export": ("export_numpy", "export_onnx"),
-    "formats": ("DataWarning", "ReadOptions", "read", "write"),
-    "policy": ("Policy", "load_policy"),
-    "selecting": ("Candidate", "select"),
-    "spaces": ("Box", "Discrete"),
-    "tasks": ("Task", "collect", "load"),
-    "training": ("Run", "train"),
+    "data.audit": ("Audit", "audit"),
+    "data.episodes": ("Episodes", "concatenate", "mixture"),
+    "data.formats": ("ReadOptions", "read", "write"),
+    "data.prepare": ("Data", "Observations", "Transitions", "prepare"),
+    "data.spaces": ("Box", "Discrete"),
+    "environments.evaluate": ("evaluate",),
+    "environments.tasks.collect": ("collect",),
+    "environments.tasks.task": ("Task", "load"),
+    "errors": ("DataWarning", "LobsDICEError"),
+    "policies.numpy": ("export_numpy",),
+    "policies.onnx": ("export_onnx",),
+    "policies.policy": ("Policy", "load_policy"),
+    "training.engine": ("Options",),
+    "training.select": ("Candidate", "select"),
+    "training.train": ("Run", "train"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

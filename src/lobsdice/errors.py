@@ -1,4 +1,7 @@
-"""The errors that a user is meant to read."""
+"""What users are told when something is wrong, and the words that such sentences share."""
+
+import importlib
+from typing import Any
 
 
 class LobsDICEError(Exception):
@@ -7,3 +10,28 @@ class LobsDICEError(Exception):
 
 class NotFiniteError(LobsDICEError):
     """An observation for which a policy has no action."""
+
+
+class DataWarning(UserWarning):
+    """Something in a data file that is valid but worth a look; the message names the file."""
+
+
+def require(module: str, *, needed_by: str, extra: str) -> Any:
+    """Import a module of an extra, or raise an error that says how to install it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise missing(module.partition(".")[0], needed_by=needed_by, extra=extra) from error
+
+
+def missing(package: str, *, needed_by: str, extra: str) -> LobsDICEError:
+    """The error for a package of an extra that is not installed."""
+    return LobsDICEError(
+        f"{needed_by} needs {package}, which is not installed; "
+        f"it comes with: pip install 'lobsdice[{extra}]'"
+    )
+
+
+def plural(count: int, noun: str) -> str:
+    """A count and its noun, such as `1 run` or `2,000 steps`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

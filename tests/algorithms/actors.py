@@ -13,7 +13,7 @@ from algorithms.transcription import (
 from worlds import noise_data
 
 from lobsdice.algorithms.critics import Twins, make_twins
-from lobsdice.networks import ACTION_MARGIN
+from lobsdice.algorithms.networks import ACTION_MARGIN
 
 
 def log_likelihood(net, s, a):

@@ -10,8 +10,8 @@ import numpy as np
 from worlds import World, beginning
 
 from lobsdice import tabular
-from lobsdice.engine import ADAM, Member, Options, State
-from lobsdice.training import Fleet, iterate
+from lobsdice.training.engine import ADAM, Member, Options, State
+from lobsdice.training.train import Fleet, iterate
 
 #: For a few hundred steps on a small world: no penalty to speak of, and no bound on log ratios.
 QUICK: dict[str, Any] = {

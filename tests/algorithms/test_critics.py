@@ -11,8 +11,8 @@ from worlds import noise_data
 
 from lobsdice.algorithms import OPOLO, RCE, IQLearn
 from lobsdice.algorithms.critics import follow, make_twins
-from lobsdice.engine import Options, draw, pack, start, step
-from lobsdice.spaces import Box, Discrete
+from lobsdice.data.spaces import Box, Discrete
+from lobsdice.training.engine import Options, draw, pack, start, step
 
 each_algorithm = pytest.mark.parametrize("kind", [OPOLO, IQLearn, RCE])
 

@@ -16,10 +16,10 @@ from lobsdice.algorithms.inverse import (
     inverse_loss,
     make_inverse,
 )
-from lobsdice.data import Data, Normaliser, Observations, Transitions
-from lobsdice.engine import Member, Options, held_out_rows
-from lobsdice.spaces import Box
-from lobsdice.training import Fleet, iterate
+from lobsdice.data.prepare import Data, Normaliser, Observations, Transitions
+from lobsdice.data.spaces import Box
+from lobsdice.training.engine import Member, Options, held_out_rows
+from lobsdice.training.train import Fleet, iterate
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from worlds import make_world, noise_data
 
 from lobsdice import tabular
 from lobsdice.algorithms import LobsDICE
-from lobsdice.ratio import between, bounded_log_ratio, logistic_loss
+from lobsdice.equations.ratio import between, bounded_log_ratio, logistic_loss
 
 #: Training is done once for all tests of this file.
 pytestmark = pytest.mark.xdist_group("lobsdice")

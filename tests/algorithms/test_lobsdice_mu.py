@@ -25,9 +25,9 @@ from worlds import make_world, noise_data
 from lobsdice import tabular
 from lobsdice.algorithms import LobsDICE, LobsDICEMu
 from lobsdice.algorithms.lobsdice import Nets as SingleNets
-from lobsdice.duals import closed_form_mu
-from lobsdice.engine import draw, pack
-from lobsdice.ratio import bounded_log_ratio
+from lobsdice.equations.duals import closed_form_mu
+from lobsdice.equations.ratio import bounded_log_ratio
+from lobsdice.training.engine import draw, pack
 
 # ---- A transcription of the equations in plain NumPy ----
 

@@ -6,8 +6,8 @@ import jax
 import numpy as np
 from worlds import noise_data
 
-from lobsdice.engine import draw, pack
-from lobsdice.networks import ACTION_MARGIN
+from lobsdice.algorithms.networks import ACTION_MARGIN
+from lobsdice.training.engine import draw, pack
 
 
 def network(net, x):

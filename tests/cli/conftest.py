@@ -6,8 +6,8 @@ import pytest
 
 from lobsdice import console
 from lobsdice.cli import main
-from lobsdice.episodes import Episodes
-from lobsdice.formats import write
+from lobsdice.data.episodes import Episodes
+from lobsdice.data.formats import write
 
 
 @dataclass(frozen=True)

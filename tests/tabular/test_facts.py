@@ -7,7 +7,8 @@ import pytest
 from scipy.optimize import minimize
 from tabular.mdps import World, conic, divergence, make_world, relative_entropy
 
-from lobsdice import duals, tabular
+from lobsdice import tabular
+from lobsdice.equations import duals
 from lobsdice.tabular.reference import tabular_objective
 
 ALPHA = 0.1

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, dataclass_transform, runt
 import jax
 from jaxtyping import Array, Float, Int, Key
 
-from lobsdice.spaces import ActionSpace
+from lobsdice.data.spaces import ActionSpace
 
 Metrics = dict[str, Float[Array, "..."]]
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.algorithms.base import Batch, Defaults, Metrics, hyperparameters
-from lobsdice.expectations import mean
-from lobsdice.networks import make_policy
-from lobsdice.spaces import ActionSpace
+from lobsdice.algorithms.networks import make_policy
+from lobsdice.data.spaces import ActionSpace
+from lobsdice.equations.expectations import mean
 
 
 class Nets(NamedTuple):

@@ -25,9 +25,9 @@ from lobsdice.algorithms.inverse import (
     inverse_loss,
     make_inverse,
 )
-from lobsdice.expectations import mean
-from lobsdice.networks import make_policy
-from lobsdice.spaces import ActionSpace
+from lobsdice.algorithms.networks import make_policy
+from lobsdice.data.spaces import ActionSpace
+from lobsdice.equations.expectations import mean
 
 
 class Nets(NamedTuple):

@@ -12,9 +12,9 @@ from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.algorithms.base import Defaults
 from lobsdice.algorithms.discriminator import beside
-from lobsdice.duals import Number, Values
-from lobsdice.networks import Features, Scalar, make_policy
-from lobsdice.spaces import ActionSpace
+from lobsdice.algorithms.networks import Features, Scalar, make_policy
+from lobsdice.data.spaces import ActionSpace
+from lobsdice.equations.duals import Number, Values
 
 
 class Twins(NamedTuple):

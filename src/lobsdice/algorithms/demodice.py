@@ -23,12 +23,12 @@ import jax
 from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.algorithms.base import Batch, Defaults, Labelled, Metrics, hyperparameters
+from lobsdice.algorithms.dice import advantages, cloning_loss, critic_loss, slope_penalties
 from lobsdice.algorithms.discriminator import beside, discrimination, ratio_loss
-from lobsdice.algorithms.weighting import advantages, cloning_loss, critic_loss, slope_penalties
-from lobsdice.duals import Values, log_weights
-from lobsdice.networks import Scalar, make_policy
-from lobsdice.ratio import Rows
-from lobsdice.spaces import ActionSpace
+from lobsdice.algorithms.networks import Scalar, make_policy
+from lobsdice.data.spaces import ActionSpace
+from lobsdice.equations.duals import Values, log_weights
+from lobsdice.equations.ratio import Rows
 
 
 class Nets(NamedTuple):

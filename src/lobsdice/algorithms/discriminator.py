@@ -8,8 +8,8 @@ from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Key
 
 from lobsdice.algorithms.base import Batch, Metrics
-from lobsdice.duals import Number
-from lobsdice.ratio import (
+from lobsdice.equations.duals import Number
+from lobsdice.equations.ratio import (
     Rows,
     Values,
     auc,

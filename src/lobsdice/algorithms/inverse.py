@@ -12,9 +12,9 @@ from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.algorithms.base import Batch, Labelled, Metrics
 from lobsdice.algorithms.discriminator import beside
-from lobsdice.expectations import mean
-from lobsdice.networks import PolicyNet, make_policy
-from lobsdice.spaces import ActionSpace
+from lobsdice.algorithms.networks import PolicyNet, make_policy
+from lobsdice.data.spaces import ActionSpace
+from lobsdice.equations.expectations import mean
 
 
 def make_inverse(key: Key[Array, ""], state_size: int, space: ActionSpace, width: int) -> PolicyNet:

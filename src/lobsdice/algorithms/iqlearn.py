@@ -28,9 +28,9 @@ from jaxtyping import Array, Float, Key
 from lobsdice.algorithms.base import Batch, Metrics, hyperparameters
 from lobsdice.algorithms.critics import ActorCritic, Nets
 from lobsdice.algorithms.discriminator import beside
-from lobsdice.duals import Number, Values
-from lobsdice.expectations import mean
-from lobsdice.networks import Features, PolicyNet
+from lobsdice.algorithms.networks import Features, PolicyNet
+from lobsdice.equations.duals import Number, Values
+from lobsdice.equations.expectations import mean
 
 States = Float[Array, "n state"]
 Critic = Callable[[States, Features], Values]

@@ -24,11 +24,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.algorithms.base import Batch, Defaults, Labelled, Metrics, hyperparameters
+from lobsdice.algorithms.dice import advantages, cloning_loss, critic_loss, slope_penalties
 from lobsdice.algorithms.discriminator import beside, discrimination, pairs, ratio_loss
-from lobsdice.algorithms.weighting import advantages, cloning_loss, critic_loss, slope_penalties
-from lobsdice.duals import Values, log_weights
-from lobsdice.networks import Scalar, make_policy
-from lobsdice.spaces import ActionSpace
+from lobsdice.algorithms.networks import Scalar, make_policy
+from lobsdice.data.spaces import ActionSpace
+from lobsdice.equations.duals import Values, log_weights
 
 
 class Nets(NamedTuple):

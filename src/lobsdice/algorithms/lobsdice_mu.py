@@ -36,11 +36,11 @@ from lobsdice.algorithms.discriminator import (
     ratio_penalty,
     state_critic_penalty,
 )
-from lobsdice.duals import Number, Values, dual_double, lagrange_dual_double, residual
-from lobsdice.expectations import log_mean_exp, mean
-from lobsdice.networks import Scalar, make_policy
-from lobsdice.ratio import Rows
-from lobsdice.spaces import ActionSpace
+from lobsdice.algorithms.networks import Scalar, make_policy
+from lobsdice.data.spaces import ActionSpace
+from lobsdice.equations.duals import Number, Values, dual_double, lagrange_dual_double, residual
+from lobsdice.equations.expectations import log_mean_exp, mean
+from lobsdice.equations.ratio import Rows
 
 
 def log_weights_double(e: Values, *, alpha: Number) -> Values:

@@ -40,10 +40,10 @@ from lobsdice.algorithms.inverse import (
     inverse_loss,
     make_inverse,
 )
-from lobsdice.duals import Values, dual, residual
-from lobsdice.expectations import mean
-from lobsdice.networks import PolicyNet, Scalar, make_policy
-from lobsdice.spaces import ActionSpace
+from lobsdice.algorithms.networks import PolicyNet, Scalar, make_policy
+from lobsdice.data.spaces import ActionSpace
+from lobsdice.equations.duals import Values, dual, residual
+from lobsdice.equations.expectations import mean
 
 
 class Nets(NamedTuple):

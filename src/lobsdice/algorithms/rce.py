@@ -31,9 +31,9 @@ from jaxtyping import Array, Float, Key
 from lobsdice.algorithms.base import Batch, Metrics, hyperparameters
 from lobsdice.algorithms.critics import ActorCritic, Nets, Twins
 from lobsdice.algorithms.discriminator import beside
-from lobsdice.duals import Number, Values
-from lobsdice.expectations import mean
-from lobsdice.networks import Categorical, PolicyNet
+from lobsdice.algorithms.networks import Categorical, PolicyNet
+from lobsdice.equations.duals import Number, Values
+from lobsdice.equations.expectations import mean
 
 #: Odds stay below its inverse, as in the offline port: they must not be infinite.
 ODDS_FLOOR = 1e-5

@@ -27,17 +27,17 @@ from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.algorithms.base import Batch, Defaults, Labelled, Metrics, hyperparameters
-from lobsdice.algorithms.discriminator import discrimination, ratio_loss
-from lobsdice.algorithms.weighting import (
+from lobsdice.algorithms.dice import (
     advantages,
     cloning_loss,
     critic_loss,
     residuals,
     slope_penalties,
 )
-from lobsdice.duals import Values, dual_chi2, log_weights, log_weights_chi2, weights_chi2
-from lobsdice.networks import Scalar, make_policy
-from lobsdice.spaces import ActionSpace
+from lobsdice.algorithms.discriminator import discrimination, ratio_loss
+from lobsdice.algorithms.networks import Scalar, make_policy
+from lobsdice.data.spaces import ActionSpace
+from lobsdice.equations.duals import Values, dual_chi2, log_weights, log_weights_chi2, weights_chi2
 
 
 class Nets(NamedTuple):

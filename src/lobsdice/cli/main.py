@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol, runtime_checkable
 
-from lobsdice.cli.commands import ROOT, Command, Group
+from lobsdice.cli.table import ROOT, Command, Group
 from lobsdice.errors import LobsDICEError
 
 OK, FAILED, USER_ERROR, INTERRUPTED = 0, 1, 2, 130
@@ -81,7 +81,9 @@ def _parse(path: list[str], command: Command, words: list[str]) -> Runnable:
     if command.audits:  # NumPy, which the command imports, looks at it once
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     module, _, name = command.target.partition(":")
-    kind: Callable[..., Runnable] = getattr(importlib.import_module(module), name)
+    kind: Callable[..., Runnable] = getattr(
+        importlib.import_module(f"lobsdice.cli.commands.{module}"), name
+    )
     return tyro.cli(
         kind,
         prog=" ".join(path),

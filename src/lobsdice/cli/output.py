@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from lobsdice import console
-from lobsdice.wording import plural
+from lobsdice.errors import plural
 
 Report = dict[str, Any]
 

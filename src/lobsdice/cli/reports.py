@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from lobsdice.data import Data, Observations, shared_pairs
-from lobsdice.spaces import ActionSpace, Box
+from lobsdice.data.prepare import Data, Observations, shared_pairs
+from lobsdice.data.spaces import ActionSpace, Box
 
 
 def of_data(data: Data) -> dict[str, Any]:

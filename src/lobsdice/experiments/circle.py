@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from lobsdice import plots, tabular
+from lobsdice import tabular
 from lobsdice.errors import LobsDICEError
-from lobsdice.experiments import tables
+from lobsdice.experiments import plots, tables
 from lobsdice.tabular import MDP
 
 TABLE = "circle.csv"

@@ -4,7 +4,7 @@ import csv
 from pathlib import Path
 from typing import Any
 
-from lobsdice.files import atomic
+from lobsdice.data.files import atomic
 
 
 def write(path: Path, rows: list[dict[str, Any]]) -> Path:

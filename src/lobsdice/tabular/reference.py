@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from lobsdice import duals
+from lobsdice.equations import duals
 from lobsdice.errors import LobsDICEError
 from lobsdice.tabular.baselines import demodice, infer_actions
 from lobsdice.tabular.lobsdice import MIX

@@ -12,7 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float
 
-from lobsdice import duals
+from lobsdice.environments.workers import cores
+from lobsdice.equations import duals
 from lobsdice.errors import LobsDICEError
 from lobsdice.tabular import newton, sparse, support
 from lobsdice.tabular.graph import Full, localise, localise_pairs
@@ -20,7 +21,6 @@ from lobsdice.tabular.mdp import MDP, check_distribution
 from lobsdice.tabular.newton import Problem, State
 from lobsdice.tabular.solution import Floats, Solution
 from lobsdice.tabular.support import Fault, Graph, Inputs, Offline
-from lobsdice.workers import cores
 
 #: A batch is cut into chunks, and what is unfinished of a chunk goes on in a smaller one. Each size
 #: is compiled once. A small chunk stays in the cache of one core.

@@ -1,0 +1,167 @@
+"""Networks. Every leaf is a float array, so plain jax.jit, grad, vmap and scan work on them."""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+
+from lobsdice.data.spaces import LOG_STD_BOUNDS, MEAN_BOUND, ActionSpace, Box
+
+Values = Float[Array, " n"]
+Features = Float[Array, "n features"]
+
+#: Recorded actions are moved this far inside (-1, 1): the inverse tanh of an action at the bound is
+#: infinite, and a likelihood that strains to reach it makes the policy swing from step to step.
+ACTION_MARGIN = 1e-3
+
+
+class MLP(eqx.Module):
+    """Fully connected layers with rectifiers between them."""
+
+    weights: list[Float[Array, "fan_in fan_out"]]
+    biases: list[Float[Array, " fan_out"]]
+
+    def __init__(self, key: Key[Array, ""], *sizes: int, last_bias: bool = True):
+        keys = jax.random.split(key, len(sizes) - 1)
+        init = jax.nn.initializers.he_normal()
+        self.weights = [init(k, shape) for k, shape in zip(keys, pairwise(sizes), strict=True)]
+        self.biases = [jnp.zeros(n) for n in (sizes[1:] if last_bias else sizes[1:-1])]
+
+    def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
+        for i, w in enumerate(self.weights):
+            x = x @ w
+            if i < len(self.biases):
+                x = x + jnp.broadcast_to(self.biases[i], x.shape)
+            if i < len(self.weights) - 1:
+                x = jax.nn.relu(x)
+        return x
+
+
+class Scalar(eqx.Module):
+    """A real function of a state, or of a pair of states laid side by side: one number a row.
+
+    The last layer has no bias, as in the reference code.
+    """
+
+    net: MLP
+
+    def __init__(self, key: Key[Array, ""], in_size: int, width: int):
+        self.net = MLP(key, in_size, width, width, 1, last_bias=False)
+
+    def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch"]:
+        return self.net(x).squeeze(-1)
+
+
+class TanhGaussian(eqx.Module):
+    """A policy on [-1, 1]^A: the tanh of a Gaussian with state-dependent mean and deviation."""
+
+    net: MLP
+
+    def __init__(self, key: Key[Array, ""], state_size: int, action_size: int, width: int):
+        self.net = MLP(key, state_size, width, width, 2 * action_size)
+
+    def moments(
+        self, s: Float[Array, "*batch state"]
+    ) -> tuple[Float[Array, "*batch action"], Float[Array, "*batch action"]]:
+        """Mean and log standard deviation before the tanh."""
+        mean, log_std = jnp.split(self.net(s), 2, axis=-1)
+        return jnp.clip(mean, -MEAN_BOUND, MEAN_BOUND), jnp.clip(log_std, *LOG_STD_BOUNDS)
+
+    def log_prob(
+        self, s: Float[Array, "*batch state"], a: Float[Array, "*batch action"]
+    ) -> Float[Array, "*batch"]:
+        mean, log_std = self.moments(s)
+        a = jnp.clip(a, -1 + ACTION_MARGIN, 1 - ACTION_MARGIN)
+        z = (jnp.arctanh(a) - mean) * jnp.exp(-log_std)
+        gaussian = -0.5 * (z**2 + jnp.log(2 * jnp.pi)) - log_std
+        return jnp.sum(gaussian - jnp.log1p(-(a**2)), axis=-1)
+
+    def sample(
+        self, s: Float[Array, "*batch state"], key: Key[Array, ""]
+    ) -> Float[Array, "*batch action"]:
+        """An action at each state, differentiable in the policy (reparametrised)."""
+        mean, log_std = self.moments(s)
+        return jnp.tanh(mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape))
+
+    def features(self, a: Float[Array, "*batch action"]) -> Float[Array, "*batch action"]:
+        """Actions as other networks see them."""
+        return a
+
+    def expect(
+        self,
+        s: Float[Array, "n state"],
+        function: Callable[[Features, Values], Values],
+        key: Key[Array, ""],
+    ) -> Values:
+        """E_{a~π(s)}[f(features of a, log π(a|s))] by one sample, differentiable in the policy."""
+        mean, log_std = self.moments(s)
+        noise = jax.random.normal(key, mean.shape)
+        u = mean + jnp.exp(log_std) * noise
+        # From u rather than by `log_prob`, whose margin would misjudge actions drawn beyond it.
+        gaussian = -0.5 * (noise**2 + jnp.log(2 * jnp.pi)) - log_std
+        log_slope = 2 * (jnp.log(2.0) - u - jax.nn.softplus(-2 * u))  # log(1 - tanh²u)
+        return function(jnp.tanh(u), jnp.sum(gaussian - log_slope, axis=-1))
+
+    def error(
+        self, s: Float[Array, "*batch state"], a: Float[Array, "*batch action"]
+    ) -> Float[Array, "*batch"]:
+        """How far the middle of the policy is from an action: squared, mean over coordinates."""
+        return jnp.mean((jnp.tanh(self.moments(s)[0]) - a) ** 2, axis=-1)
+
+
+class Categorical(eqx.Module):
+    """A policy over the actions 0 .. n-1."""
+
+    net: MLP
+
+    def __init__(self, key: Key[Array, ""], state_size: int, count: int, width: int):
+        self.net = MLP(key, state_size, width, width, count)
+
+    def log_prob(
+        self, s: Float[Array, "*batch state"], a: Int[Array, "*batch"]
+    ) -> Float[Array, "*batch"]:
+        log_probs = jax.nn.log_softmax(self.net(s))
+        return jnp.take_along_axis(log_probs, jnp.expand_dims(a, -1), axis=-1).squeeze(-1)
+
+    def sample(self, s: Float[Array, "*batch state"], key: Key[Array, ""]) -> Int[Array, "*batch"]:
+        """An action at each state; not differentiable, unlike `expect`."""
+        return jax.random.categorical(key, self.net(s))
+
+    def features(self, a: Int[Array, "*batch"]) -> Float[Array, "*batch count"]:
+        """Actions as other networks see them: one-hot."""
+        return jax.nn.one_hot(a, self.net.weights[-1].shape[-1])
+
+    def expect(
+        self,
+        s: Float[Array, "n state"],
+        function: Callable[[Features, Values], Values],
+        key: Key[Array, ""],
+    ) -> Values:
+        """E_{a~π(s)}[f(features of a, log π(a|s))], summed over all actions."""
+        del key
+        log_probs = jax.nn.log_softmax(self.net(s))
+
+        def at(one_hot, log_prob):
+            return function(jnp.broadcast_to(one_hot, log_probs.shape), log_prob)
+
+        values = jax.vmap(at)(jnp.eye(log_probs.shape[-1]), log_probs.T)
+        return jnp.sum(jnp.exp(log_probs.T) * values, axis=0)
+
+    def error(
+        self, s: Float[Array, "*batch state"], a: Int[Array, "*batch"]
+    ) -> Float[Array, "*batch"]:
+        """1 where the likeliest action is another one, else 0."""
+        return jnp.where(jnp.argmax(self.net(s), axis=-1) == a, 0.0, 1.0)
+
+
+PolicyNet = TanhGaussian | Categorical
+
+
+def make_policy(key: Key[Array, ""], state_size: int, space: ActionSpace, width: int) -> PolicyNet:
+    """The policy head that an action space calls for."""
+    if isinstance(space, Box):
+        return TanhGaussian(key, state_size, space.size, width)
+    return Categorical(key, state_size, space.n, width)

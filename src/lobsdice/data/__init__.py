@@ -1,0 +1,1 @@
+"""Recordings: read, checked, audited, and prepared for a learner. Nothing here imports JAX."""

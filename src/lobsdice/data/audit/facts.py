@@ -1,0 +1,37 @@
+"""What is in a recording, and what is odd about it."""
+
+from typing import Any
+
+import numpy as np
+
+from lobsdice.data.episodes import Episodes
+from lobsdice.data.formats import describe
+from lobsdice.data.formats.notices import notices
+from lobsdice.data.prepare import scale_remarks
+
+#: Ratio of a feature's largest deviation to its standard deviation that is worth a look.
+OUTLIER = 30.0
+
+
+def facts(episodes: Episodes) -> dict[str, Any]:
+    """The description of a file, the number of repeated episodes, and remarks in words."""
+    description = describe(episodes)
+    return {
+        **description,
+        "repeated_episodes": len(episodes.repeated),
+        "remarks": [*notices(episodes), *_scales(episodes, description["observations"])],
+    }
+
+
+def _scales(episodes: Episodes, features: dict[str, list[float]]) -> list[str]:
+    low, mean, high, std = (np.array(features[key]) for key in ("min", "mean", "max", "std"))
+    far = np.maximum(high - mean, mean - low)
+    wild = np.flatnonzero((std > 0) & (far > OUTLIER * std))
+    names = episodes.observation_names or range(episodes.state_size)
+    return [
+        *scale_remarks(episodes, std),
+        *(
+            f"feature {names[i]} has values {far[i] / std[i]:.0f} standard deviations from its mean"
+            for i in wild
+        ),
+    ]

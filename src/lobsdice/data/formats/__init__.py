@@ -1,0 +1,141 @@
+"""Reading and writing episodes; docs/formats.md describes each format."""
+
+import importlib
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from types import ModuleType
+
+from lobsdice.data.episodes import Episodes
+from lobsdice.data.formats.description import describe
+from lobsdice.data.formats.notices import notices
+from lobsdice.data.formats.options import DEFAULTS, ReadOptions
+from lobsdice.errors import DataWarning, LobsDICEError
+
+__all__ = [
+    "DEFAULTS",
+    "FORMATS",
+    "Format",
+    "ReadOptions",
+    "describe",
+    "read",
+    "write",
+]
+
+
+@dataclass(frozen=True)
+class Format:
+    """A kind of file: how to know it, and the module here that reads and writes it."""
+
+    name: str
+    suffixes: tuple[str, ...]
+    magic: bytes | None
+    """The bytes that such a file begins with, where there are any."""
+    module: str
+    """Imported when it is needed: Arrow alone takes longer to import than most files to read."""
+
+    def read(self, path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
+        """The episodes in a file, and what is worth a look."""
+        return getattr(self._import(), f"read_{self.module}")(path, options)
+
+    def write(self, path: Path, episodes: Episodes) -> None:
+        getattr(self._import(), f"write_{self.module}")(path, episodes)
+
+    def _import(self) -> ModuleType:
+        return importlib.import_module(f"lobsdice.data.formats.{self.module}")
+
+
+#: Files are recognised by their first bytes, then by their suffix, in this order.
+FILES = (
+    Format("NumPy archive", (".npz",), b"PK", "npz"),
+    Format("HDF5 file", (".hdf5", ".h5", ".hdf"), b"\x89HDF\r\n\x1a\n", "hdf5"),
+    Format("Parquet file", (".parquet", ".pq"), b"PAR1", "parquet"),
+    Format("CSV file", (".csv", ".tsv"), None, "csv"),
+)
+MINARI = Format("Minari dataset", ("",), None, "minari")
+FORMATS = (*FILES, MINARI)
+
+
+def read(path_or_id: str | PathLike[str], options: ReadOptions = DEFAULTS) -> Episodes:
+    """The episodes in a file, a folder or a Minari dataset of the local cache.
+
+    Anything wrong with the data is a `LobsDICEError` that names the file; anything worth a look is
+    a `DataWarning`.
+    """
+    with _explained(path_or_id), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what libraries say about damaged files
+        kind, path = _recognise(path_or_id)
+        episodes, found = kind.read(path, options)
+        found += notices(episodes)
+    for notice in found:
+        warnings.warn(f"{path_or_id}: {notice}", DataWarning, stacklevel=2)
+    return episodes
+
+
+def write(path: str | PathLike[str], episodes: Episodes) -> None:
+    """Write episodes in the format that the suffix of `path` names: all of them, or no file.
+
+    Without a suffix `path` is the folder of a Minari dataset.
+    """
+    path = Path(path)
+    for kind in FORMATS:
+        if path.suffix.lower() in kind.suffixes:
+            return kind.write(path, episodes)
+    raise LobsDICEError(
+        f"{path}: cannot tell the format from '{path.suffix}'; use {_suffixes()}, or no suffix for "
+        "a Minari dataset"
+    )
+
+
+def _recognise(path_or_id: str | PathLike[str]) -> tuple[Format, Path]:
+    path = Path(path_or_id)
+    if path.is_dir():
+        return MINARI, path
+    if not path.exists():
+        return MINARI, _in_cache(str(path_or_id))
+    with path.open("rb") as file:
+        head = file.read(16)
+    if not head:
+        raise LobsDICEError("the file is empty")
+    for kind in FILES:
+        if kind.magic is not None and head.startswith(kind.magic):
+            return kind, path
+    for kind in FILES:
+        if path.suffix.lower() in kind.suffixes:
+            return kind, path
+    raise LobsDICEError(f"unknown format; the known ones end in {_suffixes()}")
+
+
+def _in_cache(name: str) -> Path:
+    from lobsdice.data.formats.minari import cached, is_id
+
+    if not is_id(name):
+        raise LobsDICEError("there is no such file or folder")
+    if (folder := cached(name)) is None:
+        raise LobsDICEError(
+            "there is no such folder, nor such a dataset in Minari's local cache; "
+            f"`minari download {name}` may bring it there"
+        )
+    return folder
+
+
+@contextmanager
+def _explained(path: str | PathLike[str]) -> Iterator[None]:
+    """Every failure to read a file becomes one sentence that begins with its path."""
+    try:
+        yield
+    except LobsDICEError as error:
+        raise LobsDICEError(f"{path}: {error}") from error
+    except MemoryError as error:
+        raise LobsDICEError(f"{path}: too large for the memory, or damaged") from error
+    except Exception as error:  # parsers of damaged files raise nearly every type there is
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise LobsDICEError(f"{path}: cannot be read, it may be damaged ({reason})") from error
+
+
+def _suffixes() -> str:
+    *others, last = (suffix for kind in FILES for suffix in kind.suffixes)
+    return f"{', '.join(others)} or {last}"

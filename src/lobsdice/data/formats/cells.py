@@ -1,0 +1,152 @@
+"""From the cells of a table to arrays of numbers; errors name the row and the column."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from jaxtyping import Bool, Float32, Int64
+
+from lobsdice.data.episodes import check_finite
+from lobsdice.errors import LobsDICEError
+
+#: What counts as an empty cell of a CSV file.
+EMPTY = ["", "NA", "N/A", "null", "NULL", "None"]
+
+
+def matrix(
+    table: pa.Table, names: Sequence[str], may_be_empty: np.ndarray | None
+) -> tuple[np.ndarray, Bool[np.ndarray, " rows"]]:
+    """The columns side by side, and the rows in which all of them are empty."""
+    parts, empty = [], np.ones(table.num_rows, bool)
+    for name in names:
+        values, missing = _cells(table, name)
+        if (bad := np.flatnonzero(missing & ~_or_none(may_be_empty, missing))).size:
+            raise LobsDICEError(f"row {bad[0]}, column '{name}' is empty")
+        parts.append(values)
+        empty &= missing | np.isnan(values).any(axis=1)
+    whole = all(part.dtype.kind in "biu" for part in parts)
+    kind = np.int64 if whole else np.result_type(*parts)
+    return np.concatenate(parts, axis=1, dtype=kind, casting="unsafe"), empty
+
+
+def _cells(table: pa.Table, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """A column as (rows, 1), or a column of lists as (rows, width), and its empty rows."""
+    column = whole_column(table, name)
+    missing = column.is_null().to_numpy(zero_copy_only=False)
+    kind = column.type
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return _lists(column, name, missing), missing
+    return _numeric(column, name).reshape(-1, 1), missing
+
+
+def _lists(column: Any, name: str, missing: Bool[np.ndarray, " rows"]) -> np.ndarray:
+    sizes = np.asarray(pc.list_value_length(column).fill_null(0))  # pyright: ignore[reportAttributeAccessIssue]
+    width = max(1, sizes.max(initial=0))
+    if (bad := np.flatnonzero((sizes != width) & ~missing)).size:
+        raise LobsDICEError(
+            f"row {bad[0]}, column '{name}' holds {sizes[bad[0]]} numbers, expected {width}"
+        )
+    flat = _numeric(column.drop_null().flatten(), name)
+    values = np.zeros((len(sizes), width), flat.dtype)
+    values[~missing] = flat.reshape(-1, width)
+    return values
+
+
+def _numeric(column: Any, name: str) -> np.ndarray:
+    kind = column.type
+    if pa.types.is_decimal(kind):
+        column = column.cast(pa.float64())
+    elif pa.types.is_null(kind):
+        return np.full(len(column), np.nan)
+    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+        find_text({name: column}, [name])
+        raise LobsDICEError(f"the column '{name}' must be numbers, not {kind}")
+    if column.null_count:
+        column = column.fill_null(False if pa.types.is_boolean(kind) else 0)
+    return column.to_numpy(zero_copy_only=False)
+
+
+def is_blank(table: pa.Table, names: Sequence[str]) -> bool:
+    """Whether no row has anything in any of these columns."""
+    return all(table[name].null_count == table.num_rows for name in names)
+
+
+def numbers(table: pa.Table, name: str, may_be_empty: np.ndarray | None = None) -> np.ndarray:
+    """A column that holds one number a row."""
+    values, _ = matrix(table, (name,), may_be_empty)
+    if values.shape[1] != 1:
+        raise LobsDICEError(f"the column '{name}' must be one number a row")
+    return values[:, 0]
+
+
+def places(table: pa.Table, name: str) -> np.ndarray:
+    """A column that orders rows, as numbers: it may hold times."""
+    column = _times(whole_column(table, name))
+    if not pa.types.is_temporal(column.type):
+        return numbers(table, name)
+    _refuse_empty(column, name)
+    return pc.rank(column, tiebreaker="dense").to_numpy()  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _times(column: Any) -> Any:
+    """Text as the times that it says, with or without a zone, where all of it does."""
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        for kind in (pa.timestamp("ns"), pa.timestamp("ns", "UTC")):
+            with suppress(pa.ArrowInvalid):
+                return column.cast(kind)
+    return column
+
+
+def whole_column(table: pa.Table, name: str) -> Any:
+    """A column in one piece, without the dictionary that it may be stored with."""
+    column = table[name]
+    whole = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    return whole.dictionary_decode() if pa.types.is_dictionary(whole.type) else whole
+
+
+def codes(table: pa.Table, name: str) -> Int64[np.ndarray, " rows"]:
+    """The distinct values of a column, numbered in the order in which they appear."""
+    column = whole_column(table, name)
+    _refuse_empty(column, name)
+    return column.dictionary_encode().indices.to_numpy().astype(np.int64)
+
+
+def _refuse_empty(column: Any, name: str) -> None:
+    if column.null_count:
+        row = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0]
+        raise LobsDICEError(f"row {row}, column '{name}' is empty")
+
+
+def check_columns(values: Float32[np.ndarray, "n width"], names: Sequence[str]) -> None:
+    if np.isfinite([values.min(), values.max()]).all():
+        return
+    if len(names) != values.shape[1]:  # columns of lists: the number of the column must do
+        check_finite(names[0], values)
+    row, column = np.argwhere(~np.isfinite(values))[0]
+    raise LobsDICEError(f"row {row}, column '{names[column]}' is {values[row, column]}")
+
+
+def find_text(table: Any, names: Sequence[str]) -> None:
+    """Raise an error that names the first cell that is no number, if there is one."""
+    for name in names:
+        for row, cell in enumerate(table[name].to_pylist()):
+            text = cell.decode(errors="replace") if isinstance(cell, bytes) else cell
+            if isinstance(text, str) and text not in EMPTY and not _is_number(text):
+                raise LobsDICEError(f"row {row}, column '{name}' is {text!r}, expected a number")
+
+
+def _is_number(text: str) -> bool:
+    if text.lower() in ("true", "false"):
+        return True
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _or_none(mask: np.ndarray | None, like: np.ndarray) -> np.ndarray:
+    return np.zeros_like(like) if mask is None else mask

@@ -1,0 +1,77 @@
+"""Tables as text."""
+
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import csv
+
+from lobsdice.data.episodes import Episodes
+from lobsdice.data.files import atomic
+from lobsdice.data.formats.cells import EMPTY, find_text
+from lobsdice.data.formats.columns import Layout
+from lobsdice.data.formats.options import ReadOptions
+from lobsdice.data.formats.table import from_table, to_table
+from lobsdice.errors import LobsDICEError
+
+
+def read_csv(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
+    """A text table with a header; rows are counted from 0 below it."""
+    _refuse_semicolons(path)
+    parsing = csv.ParseOptions(delimiter=_delimiter(path), newlines_in_values=True)
+    with csv.open_csv(path, parse_options=parsing) as reader:
+        layout = Layout.find(reader.schema.names, options)
+
+    def load(types: dict[str, pa.DataType]) -> pa.Table:
+        convert = csv.ConvertOptions(
+            column_types=types, include_columns=layout.names, null_values=EMPTY
+        )
+        return csv.read_csv(path, parse_options=parsing, convert_options=convert)
+
+    try:
+        table = load(_csv_types(layout, options))
+    except pa.ArrowInvalid as error:
+        numbers = [*layout.observations, *layout.actions, *filter(None, [layout.reward])]
+        find_text(load(dict.fromkeys(numbers, pa.binary())), numbers)
+        raise error
+    return from_table(table, layout, options)
+
+
+def write_csv(path: Path, episodes: Episodes) -> None:
+    """Our table as text."""
+    with atomic(path) as temporary:
+        how = csv.WriteOptions(delimiter=_delimiter(path))
+        csv.write_csv(to_table(episodes), temporary, how)
+
+
+def _refuse_semicolons(path: Path) -> None:
+    """Spreadsheets write them where the comma is the decimal sign; guessing at both would err."""
+    with path.open("rb") as file:
+        header = file.readline(1 << 16)
+    if b";" in header and _delimiter(path).encode() not in header:
+        raise LobsDICEError(
+            "its columns are separated by semicolons; save it with commas between columns and "
+            "points in numbers"
+        )
+
+
+def _delimiter(path: Path) -> str:
+    return "\t" if path.suffix.lower() == ".tsv" else ","
+
+
+def _csv_types(layout: Layout, options: ReadOptions) -> dict[str, pa.DataType]:
+    types = dict.fromkeys(layout.observations, pa.float32())
+    if layout.reward is not None:
+        types[layout.reward] = pa.float32()
+    if layout.source is not None:
+        types[layout.source] = pa.string()
+    if _continuous(layout, options):
+        types |= dict.fromkeys(layout.actions, pa.float32())
+    return types
+
+
+def _continuous(layout: Layout, options: ReadOptions) -> bool:
+    """Text has no types: 1 may be a real number, and is one where anything says so."""
+    if options.action_kind != "auto":
+        return options.action_kind == "continuous"
+    bounded = any(name.startswith("action_low") for name in layout.space)
+    return bounded or bool(options.action_low) or len(layout.actions) > 1

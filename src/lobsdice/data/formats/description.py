@@ -1,0 +1,72 @@
+"""What is in a set of episodes, in numbers that JSON can hold."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Float32
+
+from lobsdice.data.episodes import CHUNK, Episodes, column_range
+from lobsdice.data.spaces import Box
+
+
+def describe(episodes: Episodes) -> dict[str, Any]:
+    """Counts, lengths, ends, spaces, the range of every feature, returns and sources."""
+    returns = episodes.returns()
+    terminated = int(episodes.terminated.sum())
+    return {
+        "episodes": len(episodes),
+        "steps": episodes.steps,
+        "lengths": _summary(episodes.lengths),
+        "terminated": terminated,
+        "truncated": len(episodes) - terminated,
+        "state_size": episodes.state_size,
+        "observation_names": list(episodes.observation_names) or None,
+        "observations": _features(episodes.observations, episodes.observation_range),
+        "actions": _actions(episodes),
+        "returns": None if returns is None else _summary(returns),
+        "sources": _sources(episodes),
+    }
+
+
+def _summary(values: np.ndarray) -> dict[str, int | float]:
+    return {name: getattr(values, name)().item() for name in ("min", "mean", "max", "std")}
+
+
+def _features(
+    rows: Float32[np.ndarray, "n width"], between: tuple[np.ndarray, np.ndarray]
+) -> dict[str, list[float]]:
+    """One number a column under each name."""
+    low, high = between
+    mean, std = _moments(rows)
+    stats = {"min": low, "mean": mean, "max": high, "std": std}
+    return {name: values.tolist() for name, values in stats.items()}
+
+
+def _moments(rows: Float32[np.ndarray, "n width"]) -> tuple[Float[np.ndarray, " width"], ...]:
+    mean, squares = np.zeros((2, rows.shape[1]))
+    starts = range(0, len(rows), CHUNK)
+    for i in starts:
+        mean += rows[i : i + CHUNK].sum(axis=0, dtype=np.float64) / len(rows)
+    for i in starts:
+        squares += ((rows[i : i + CHUNK] - mean) ** 2).sum(axis=0) / len(rows)
+    return mean, np.sqrt(squares)
+
+
+def _actions(episodes: Episodes) -> dict[str, Any] | None:
+    actions, space = episodes.actions, episodes.action_space
+    if actions is None or space is None:
+        return None
+    if isinstance(space, Box):
+        bounds = {"low": list(space.low), "high": list(space.high)}
+        features = _features(actions, column_range(actions))
+        return {"kind": "continuous", "size": space.size, **bounds, **features}
+    values, counts = np.unique(actions, return_counts=True)
+    taken = {str(value): int(count) for value, count in zip(values, counts, strict=True)}
+    return {"kind": "discrete", "count": space.n, "taken": taken}
+
+
+def _sources(episodes: Episodes) -> dict[str, int] | None:
+    if episodes.source is None:
+        return None
+    counts = np.bincount(episodes.source, minlength=len(episodes.source_names))
+    return dict(zip(episodes.source_names, counts.tolist(), strict=True))

@@ -1,0 +1,318 @@
+"""Flat transitions, one row a step, to episodes.
+
+Such a file says where episodes end by two flags a row: the environment ended the episode
+(terminal) or the recording was cut (timeout). Where it also holds the next observation of each row,
+the final state of every episode is known, and a row whose next observation is not the next row's
+observation is an end that the flags forgot.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import h5py
+import numpy as np
+from jaxtyping import Bool, Float32, Int64
+
+from lobsdice.data.episodes import CHUNK, Episodes, check_finite
+from lobsdice.data.formats.actions import prepare_actions
+from lobsdice.data.formats.metadata import labels_of, space_of, texts_of
+from lobsdice.data.formats.options import ReadOptions
+from lobsdice.data.spaces import ActionSpace
+from lobsdice.errors import LobsDICEError, plural
+
+#: Rows read in one go: few enough for the processor's cache, enough to make each call worth it.
+BLOCK = 1 << 15
+
+#: Buffers grow with the chunks of a compressed file, but not beyond this many bytes.
+BUFFER_BYTES = 96 << 20
+
+#: The names under which files are known to store each thing; the first one is D4RL's.
+NAMES = {
+    "observations": ("observations", "obs", "states"),
+    "next_observations": ("next_observations", "next_obs", "next_states"),
+    "actions": ("actions",),
+    "rewards": ("rewards",),
+    "terminals": ("terminals", "dones", "terminated", "terminations"),
+    "timeouts": ("timeouts", "truncated", "truncations"),
+}
+
+Flags = Bool[np.ndarray, " rows"]
+Column = np.ndarray | h5py.Dataset
+
+
+@dataclass(frozen=True)
+class Flat:
+    """The columns of a flat file that matter, checked to agree in their number of rows."""
+
+    columns: Mapping[str, Column]
+    """By the first name of each row of `NAMES`."""
+    names: Mapping[str, str]
+    """What the file calls them."""
+
+    @classmethod
+    def find(cls, stored: Mapping[str, Column], listed: Iterable[str]) -> "Flat":
+        """The columns of `stored` under their known names; `listed` is all that the file has."""
+        names = {key: next((n for n in known if n in stored), None) for key, known in NAMES.items()}
+        found = {key: name for key, name in names.items() if name is not None}
+        for key in ("observations", "terminals"):
+            if key not in found:
+                raise LobsDICEError(f"the key '{key}' is missing; the file has {_listing(listed)}")
+        flat = cls({key: stored[name] for key, name in found.items()}, found)
+        for key in found:
+            flat.check(key)
+        return flat
+
+    def check(self, key: str) -> None:
+        name, column = self.names[key], self.columns[key]
+        if column.dtype.kind not in "biuf":
+            raise LobsDICEError(f"{name} must be numbers, not {column.dtype}")
+        widths = {"observations": 2, "next_observations": 2, "actions": 2}
+        shape = column.shape
+        if not 1 <= len(shape) <= 2 or (key not in widths and len(shape) == 2 and shape[1] != 1):
+            raise LobsDICEError(
+                f"{name} has shape {shape}, expected {widths.get(key, 1)} dimension(s)"
+            )
+        rows = self.columns["observations"].shape[0]
+        if shape[0] != rows:
+            raise LobsDICEError(f"{name} has {shape[0]} rows, but observations has {rows}")
+        if rows == 0 or 0 in shape:
+            raise LobsDICEError(f"{name} is empty: its shape is {shape}")
+
+    @property
+    def rows(self) -> int:
+        return self.columns["observations"].shape[0]
+
+    def width(self, key: str) -> int:
+        shape = self.columns[key].shape
+        return shape[1] if len(shape) == 2 else 1
+
+
+def read_flat(
+    stored: Mapping[str, Column],
+    metadata: Mapping[str, np.ndarray],
+    options: ReadOptions,
+    listed: Iterable[str] = (),
+) -> tuple[Episodes, list[str]]:
+    """The episodes in a flat file, and what is worth telling the user about them."""
+    flat = Flat.find(stored, listed or stored)
+    terminals = _flags(flat, "terminals")
+    ends = _marked_ends(flat, terminals)
+    actions, space, notices = _actions(flat, space_of(metadata), options)
+    rewards = _rewards(flat)
+    if "next_observations" in flat.columns:
+        observations, notes = _with_next(flat, ends)
+        lengths, terminated = _episodes(ends, terminals)
+    else:
+        kept = _Kept(ends)
+        observations, notes = kept.observations(flat)
+        actions, rewards = (x if x is None else _compact(x, kept.steps) for x in (actions, rewards))
+        lengths, terminated = kept.lengths, np.zeros(len(kept.lengths), bool)
+    fields = (observations, lengths, terminated, actions, rewards, space, *labels_of(metadata))
+    names = texts_of(metadata, "observation_names")
+    return Episodes(*fields, names, checked=True), notices + notes
+
+
+def _marked_ends(flat: Flat, terminals: Flags) -> Flags:
+    ends = terminals.copy()
+    if "timeouts" in flat.columns:
+        ends |= _flags(flat, "timeouts")
+    ends[-1] = True
+    return ends
+
+
+def _episodes(ends: Flags, terminals: Flags) -> tuple[np.ndarray, np.ndarray]:
+    last = np.flatnonzero(ends)
+    return np.diff(last, prepend=-1), terminals[last]
+
+
+def _actions(flat: Flat, space: ActionSpace | None, options: ReadOptions):
+    if "actions" not in flat.columns:
+        return None, None, []
+    kind = flat.columns["actions"].dtype.kind
+    return prepare_actions(
+        _whole(flat, "actions", np.float32 if kind == "f" else np.int64), space, options
+    )
+
+
+def _rewards(flat: Flat) -> Float32[np.ndarray, " rows"] | None:
+    if "rewards" not in flat.columns:
+        return None
+    rewards = _whole(flat, "rewards", np.float32)
+    check_finite("rewards", rewards)
+    return rewards[:, 0]
+
+
+def _flags(flat: Flat, key: str) -> Flags:
+    values = np.asarray(flat.columns[key][()]).reshape(-1)
+    flags = values.astype(bool)
+    if values.dtype != bool and (bad := np.flatnonzero(values != flags)).size:
+        raise LobsDICEError(
+            f"{flat.names[key]} row {bad[0]} is {values[bad[0]]}, expected 0 or 1 (false or true)"
+        )
+    return flags
+
+
+def _with_next(flat: Flat, ends: Flags) -> tuple[Float32[np.ndarray, "states width"], list[str]]:
+    """All states, each episode's final one included; `ends` gains the ends that were not marked."""
+    rows, width = flat.rows, flat.width("observations")
+    if flat.width("next_observations") != width:
+        raise LobsDICEError(
+            f"{flat.names['next_observations']} has {flat.width('next_observations')} columns, "
+            f"but observations has {width}"
+        )
+    # Room for the worst case, an end after every row: memory that is not written to is not used.
+    states = np.empty((2 * rows, width), np.float32)
+    marked, written = int(ends.sum()), 0
+    for block in _blocks(flat):
+        new = block.interleave(ends, states[written:])
+        block.check_finite(flat, states[written : written + new])
+        written += new
+    states.resize((written, width), refcheck=False)
+    unmarked = int(ends.sum()) - marked
+    if not unmarked:
+        return states, []
+    return states, [
+        f"{plural(unmarked, 'unmarked episode end')} found where a row's next observation is not "
+        "the next row's observation; each was taken as a cut (truncated)"
+    ]
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Some rows of a flat file, in a buffer that the next block overwrites."""
+
+    start: int
+    rows: int
+    last: bool
+    pool: Float32[np.ndarray, "pool width"]
+    """Observations in the first half. In the second, one row longer, the next observations that
+    lead to each of them, so the first of these belongs to the block before."""
+
+    @property
+    def half(self) -> int:
+        return len(self.pool) // 2
+
+    def interleave(self, ends: Flags, out: np.ndarray) -> int:
+        """Write the states to `out`, the final state of the old episode before each new one."""
+        observed = self.pool[: self.rows]
+        reached = self.pool[self.half : self.half + self.rows]
+        changed = np.flatnonzero(observed != reached) // observed.shape[1]
+        new_episode = np.zeros(self.rows + 1, bool)
+        new_episode[changed] = True
+        if self.start:
+            new_episode[:-1] |= ends[self.start - 1 : self.start - 1 + self.rows]
+            ends[self.start - 1 : self.start - 1 + self.rows] = new_episode[:-1]
+        else:
+            new_episode[0] = False
+            new_episode[1:-1] |= ends[: self.rows - 1]
+            ends[: self.rows - 1] = new_episode[1:-1]
+        new_episode[-1] = self.last
+        before = np.flatnonzero(new_episode)
+        index = np.insert(np.arange(self.rows), before, self.half + before)
+        np.take(self.pool, index, axis=0, out=out[: len(index)], mode="clip")
+        return len(index)
+
+    def check_finite(self, flat: Flat, written: np.ndarray) -> None:
+        """Look at what was just written while it is in the cache; errors name the file's row."""
+        if np.isfinite([written.min(), written.max()]).all():
+            return
+        for key, shift, at in (("observations", 0, 0), ("next_observations", -1, self.half)):
+            bad = np.argwhere(~np.isfinite(self.pool[at : at + self.rows - shift]))
+            if bad.size:
+                row, column = bad[0]
+                value = self.pool[at + row, column]
+                raise LobsDICEError(
+                    f"{flat.names[key]} row {self.start + row + shift}, column {column} is {value}"
+                )
+
+
+def _blocks(flat: Flat):
+    columns = flat.columns["observations"], flat.columns["next_observations"]
+    size = _block_rows(columns, flat.width("observations"), flat.rows)
+    pool = np.zeros((2 * size + 1, flat.width("observations")), np.float32)
+    for start in range(0, flat.rows, size):
+        rows = min(size, flat.rows - start)
+        pool[size] = pool[size + size]
+        _fill(columns[0], start, pool[:rows])
+        _fill(columns[1], start, pool[size + 1 : size + 1 + rows])
+        yield _Block(start, rows, start + rows == flat.rows, pool)
+
+
+def _block_rows(columns: tuple[Column, ...], width: int, rows: int) -> int:
+    """As many rows as fit the processor's cache; whole chunks where the file is stored in chunks.
+
+    A chunk that two blocks share would be decompressed twice.
+    """
+    chunks = [c.chunks[0] for c in columns if isinstance(c, h5py.Dataset) and c.chunks]
+    chunk = max(chunks, default=1)
+    wanted = max(chunk, BLOCK // chunk * chunk)
+    return max(1, min(wanted, rows, BUFFER_BYTES // (8 * width)))
+
+
+def _fill(column: Column, start: int, out: np.ndarray) -> None:
+    if isinstance(column, h5py.Dataset):
+        shaped = out if len(column.shape) == 2 else out[:, 0]
+        column.read_direct(shaped, np.s_[start : start + len(out)])
+        return
+    with np.errstate(over="ignore"):  # an overflow to infinity is reported with its row
+        out[...] = column[start : start + len(out)].reshape(out.shape)
+
+
+def _whole(flat: Flat, key: str, dtype) -> np.ndarray:
+    out = np.empty((flat.rows, flat.width(key)), dtype)
+    _fill(flat.columns[key], 0, out)
+    return out
+
+
+class _Kept:
+    """What remains without next observations: a row's successor is known only inside its episode.
+
+    So the last action of an episode has no known result and goes; its observation is the final
+    state. An episode of one row has no transition left and goes altogether.
+    """
+
+    def __init__(self, ends: Flags):
+        sizes = np.diff(np.flatnonzero(ends), prepend=-1)
+        self.lengths: Int64[np.ndarray, " episodes"] = sizes[sizes > 1] - 1
+        self.vanished = int((sizes == 1).sum())
+        self.dropped = len(sizes)
+        self.steps = ~ends
+        self.states = np.repeat(sizes > 1, sizes) if self.vanished else None
+        if not len(self.lengths):
+            raise LobsDICEError(
+                "no transition is left: without next_observations, an episode of one row has none"
+            )
+
+    def observations(self, flat: Flat) -> tuple[np.ndarray, list[str]]:
+        observations = _whole(flat, "observations", np.float32)
+        check_finite(flat.names["observations"], observations)
+        if self.states is not None:
+            observations = _compact(observations, self.states)
+        return observations, self.notices(flat)
+
+    def notices(self, flat: Flat) -> list[str]:
+        gone = f", and {plural(self.vanished, 'episode')} of one row with them"
+        notices = [
+            f"{plural(self.dropped, 'transition')} dropped{gone if self.vanished else ''}: without "
+            "next_observations the result of an episode's last action is not known, and every "
+            "episode counts as truncated"
+        ]
+        if "timeouts" not in flat.columns:
+            notices.append(
+                "without timeouts and next_observations, cuts that are not terminals cannot be seen"
+            )
+        return notices
+
+
+def _compact(rows: np.ndarray, keep: Flags) -> np.ndarray:
+    """The rows to keep, moved to the front of the same memory."""
+    written = 0
+    for start in range(0, len(rows), CHUNK):
+        part = rows[start : start + CHUNK][keep[start : start + CHUNK]]
+        rows[written : written + len(part)] = part
+        written += len(part)
+    return rows[:written]
+
+
+def _listing(keys: Iterable[str]) -> str:
+    return ", ".join(sorted(keys)) or "no keys"

@@ -1,0 +1,97 @@
+"""HDF5 files laid out like those of D4RL."""
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from lobsdice.data.episodes import Episodes
+from lobsdice.data.files import atomic
+from lobsdice.data.formats.flat import NAMES, read_flat
+from lobsdice.data.formats.metadata import space_entries
+from lobsdice.data.formats.options import ReadOptions
+from lobsdice.errors import LobsDICEError
+
+#: What D4RL has no place for.
+METADATA = (
+    "action_low",
+    "action_high",
+    "action_count",
+    "source",
+    "source_names",
+    "observation_names",
+)
+
+#: No compression shrinks more than this; a header that claims more is damaged.
+COMPRESSION = 2000
+
+#: Bytes that an array may have without a single one in the file. Reading chunks that are not there
+#: takes long if they are small.
+SPARE, SPARE_IN_CHUNKS = 64 << 20, 4 << 20
+
+
+def read_hdf5(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
+    """Flat transitions; what D4RL has no place for lies in the group `metadata`."""
+    with h5py.File(path, "r") as file:
+        known = [name for names in NAMES.values() for name in names]
+        stored = {name: _dataset(file, name) for name in known if name in file}
+        return read_flat(stored, _metadata(file), options, listed=list(file))
+
+
+def write_hdf5(path: Path, episodes: Episodes) -> None:
+    """D4RL's keys, with `next_observations`, so that nothing is lost."""
+    rows = episodes.step_rows
+    last = episodes.step_starts + episodes.lengths - 1
+    terminals, timeouts = np.zeros((2, episodes.steps), bool)
+    terminals[last], timeouts[last] = episodes.terminated, ~episodes.terminated
+    arrays = {
+        "actions": episodes.actions,
+        "rewards": episodes.rewards,
+        "terminals": terminals,
+        "timeouts": timeouts,
+    }
+    with atomic(path) as temporary, h5py.File(temporary, "w") as file:
+        file["observations"] = episodes.observations[rows]
+        file["next_observations"] = episodes.observations[rows + 1]
+        for key, array in arrays.items():
+            if array is not None:
+                file[key] = array
+        for key, array in space_entries(episodes.action_space).items():
+            file[f"metadata/{key}"] = array
+        if episodes.source is not None:
+            file["metadata/source"] = episodes.source
+        for key in ("source_names", "observation_names"):
+            if names := getattr(episodes, key):
+                # Of fixed size: a damaged heap of texts of any size can hang the HDF5 library.
+                file[f"metadata/{key}"] = np.char.encode(names, "utf-8")
+
+
+def _metadata(file: h5py.File) -> dict[str, np.ndarray]:
+    group = file.get("metadata")
+    if not isinstance(group, h5py.Group):
+        return {}
+    return {key: np.asarray(_dataset(group, key)[()]) for key in METADATA if key in group}
+
+
+def _dataset(group: h5py.Group, name: str) -> h5py.Dataset:
+    dataset = group[name]
+    if not isinstance(dataset, h5py.Dataset):
+        raise LobsDICEError(f"{name} is a group, expected an array")
+    check_size(name, dataset)
+    if dataset.dtype.kind not in "biufS":
+        wanted = "texts of fixed size (dtype S)" if name.endswith("_names") else "numbers"
+        raise LobsDICEError(f"{name} must be {wanted}, not {dataset.dtype}")
+    return dataset
+
+
+def check_size(name: str, dataset: h5py.Dataset) -> None:
+    """Refuse an array larger than the file can hold, before time and memory are spent on it.
+
+    Small arrays may be there without ever having been written to: all zeros, and no bytes.
+    """
+    stored = dataset.id.get_storage_size()
+    spare = SPARE if dataset.chunks is None else SPARE_IN_CHUNKS
+    if dataset.nbytes > max(spare, COMPRESSION * stored):
+        raise LobsDICEError(
+            f"{name} claims {dataset.nbytes} bytes, but the file holds only {stored} bytes of it"
+        )

@@ -1,0 +1,56 @@
+"""Action space, source labels and names of observations: arrays, called alike in every format."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from jaxtyping import Int64
+
+from lobsdice.data.spaces import ActionSpace, Box, Discrete
+from lobsdice.errors import LobsDICEError
+
+
+def space_entries(space: ActionSpace | None) -> dict[str, np.ndarray]:
+    """`action_low` and `action_high` for a box, `action_count` for discrete actions."""
+    if isinstance(space, Box):
+        return {"action_low": np.array(space.low), "action_high": np.array(space.high)}
+    return {} if space is None else {"action_count": np.array(space.n, np.int64)}
+
+
+def space_of(entries: Mapping[str, np.ndarray]) -> ActionSpace | None:
+    """The action space that `space_entries` describes."""
+    found = [key for key in ("action_low", "action_high", "action_count") if key in entries]
+    for key in found:
+        if np.asarray(entries[key]).dtype.kind not in "iuf":
+            raise LobsDICEError(f"{key} must be numbers")
+    if found == ["action_low", "action_high"]:
+        return Box.of(entries["action_low"], entries["action_high"])
+    if found == ["action_count"]:
+        if np.size(entries["action_count"]) != 1:
+            raise LobsDICEError("action_count must be one number")
+        return Discrete(int(np.ravel(entries["action_count"])[0]))
+    if found:
+        raise LobsDICEError(
+            f"{' and '.join(found)} found; there must be either action_low and action_high or "
+            "action_count"
+        )
+    return None
+
+
+def labels_of(
+    entries: Mapping[str, np.ndarray],
+) -> tuple[Int64[np.ndarray, " episodes"] | None, tuple[str, ...]]:
+    """Each episode's `source` and the `source_names`, where both are there."""
+    if "source" not in entries or "source_names" not in entries:
+        return None, ()
+    source = np.asarray(entries["source"])
+    if source.dtype.kind not in "iu" or source.ndim != 1:
+        raise LobsDICEError("source must be one integer an episode")
+    return source.astype(np.int64), texts_of(entries, "source_names")
+
+
+def texts_of(entries: Mapping[str, np.ndarray], key: str) -> tuple[str, ...]:
+    """A list of texts, empty where the key is not there."""
+    names = np.asarray(entries.get(key, ()))
+    if names.ndim != 1 or not all(isinstance(name, str | bytes) for name in names.tolist()):
+        raise LobsDICEError(f"{key} must be a list of texts")
+    return tuple(n.decode() if isinstance(n, bytes) else n for n in names.tolist())

@@ -1,0 +1,260 @@
+"""Minari datasets, through the minari package, from a folder or from the local cache."""
+
+import json
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from jaxtyping import Float
+from pyarrow import ipc
+
+from lobsdice.data.episodes import Episodes
+from lobsdice.data.files import atomic
+from lobsdice.data.formats.actions import prepare_actions
+from lobsdice.data.formats.hdf5 import check_size
+from lobsdice.data.formats.metadata import labels_of, texts_of
+from lobsdice.data.formats.options import ReadOptions
+from lobsdice.data.spaces import FLOAT32_MAX, ActionSpace, Box, Discrete
+from lobsdice.errors import LobsDICEError, require
+
+METADATA = "metadata.json"
+
+#: The key of a dataset's metadata under which we keep what Minari has no place for.
+OURS = "lobsdice"
+
+
+def is_id(name: str) -> bool:
+    """Whether `name` could be the id of a dataset: `namespace/name-v0`."""
+    return re.fullmatch(r"(?:[-\w]+/)*[-\w]+-v\d+", name) is not None
+
+
+def cached(dataset_id: str) -> Path | None:
+    """The folder of a dataset in Minari's local cache. Nothing is ever downloaded."""
+    _require("minari")
+    from minari.storage.datasets_root_dir import get_dataset_path
+
+    folder = get_dataset_path(dataset_id)
+    return folder if folder.is_dir() else None
+
+
+def read_minari(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
+    """The dataset in `path`; observations of several parts are put side by side."""
+    folder = _data_folder(path)
+    if folder is None:
+        raise LobsDICEError(
+            f"the folder is no Minari dataset: it has neither data/{METADATA} nor {METADATA}"
+        )
+    _check_metadata(folder)
+    _require("minari")
+    from minari.dataset.minari_storage import MinariStorage
+
+    _check_files(folder)
+    storage = MinariStorage.read(folder)
+    observe = _flattener(storage.observation_space, "observation")
+    act = _actor(storage.action_space)
+    parts = [
+        _episode(data, observe, act) for data in storage.get_episodes(range(storage.total_episodes))
+    ]
+    if not parts:
+        raise LobsDICEError("there are no episodes")
+    return _assemble(storage, parts, options)
+
+
+def write_minari(path: Path, episodes: Episodes) -> None:
+    """A dataset with the HDF5 backend, in the layout of Minari's cache."""
+    if path.is_dir() and any(path.iterdir()) and _data_folder(path) is None:
+        raise LobsDICEError(
+            f"{path}: the folder exists and is no Minari dataset; it was left alone"
+        )
+    _require("minari")
+    from minari import __version__
+    from minari.data_collector import EpisodeBuffer
+    from minari.dataset.minari_storage import MinariStorage
+
+    observation_space, action_space = _spaces(episodes)
+    with atomic(path) as temporary:
+        (temporary / "data").mkdir(parents=True)
+        storage = MinariStorage.new(
+            temporary / "data", observation_space=observation_space, action_space=action_space
+        )
+        storage.update_metadata(
+            {"dataset_id": _id(path), "minari_version": __version__, OURS: _labels(episodes)}
+        )
+        storage.update_episodes(EpisodeBuffer(**part) for part in _buffers(episodes))
+
+
+def _data_folder(path: Path) -> Path | None:
+    return next((f for f in (path / "data", path) if (f / METADATA).is_file()), None)
+
+
+def _check_files(folder: Path) -> None:
+    """Damage on which the libraries below would hang or crash is found before they see it."""
+    for path in folder.glob("*/*.arrow"):
+        with ipc.open_file(path) as reader:
+            for i in range(reader.num_record_batches):
+                reader.get_batch(i).validate(full=True)
+    for path in folder.glob("*.hdf5"):
+        with h5py.File(path) as file:
+            file.visititems(_check_item)
+
+
+def _check_item(name: str, item: Any) -> None:
+    if isinstance(item, h5py.Dataset):
+        check_size(name, item)
+
+
+def _check_metadata(folder: Path) -> None:
+    """Without both spaces Minari would build the environment that the file names: foreign code."""
+    metadata = json.loads((folder / METADATA).read_text())
+    for key in ("observation_space", "action_space", "total_episodes", "data_format"):
+        if key not in metadata:
+            raise LobsDICEError(f"{METADATA} lacks the key '{key}'")
+
+
+def _episode(data: dict, observe: Callable, act: Callable) -> dict[str, np.ndarray]:
+    where = f"episode {data['id']}"
+    part = {
+        "observations": observe(data["observations"]),
+        "actions": act(data["actions"]),
+        "rewards": np.asarray(data["rewards"], np.float32).reshape(-1),
+        "terminations": np.asarray(data["terminations"]).reshape(-1),
+    }
+    steps = len(part["rewards"])
+    for key, rows in (("observations", steps + 1), ("actions", steps), ("terminations", steps)):
+        if part[key] is not None and len(part[key]) != rows:
+            raise LobsDICEError(f"{where}: {key} has {len(part[key])} rows, expected {rows}")
+    if not steps:
+        raise LobsDICEError(f"{where} has no steps")
+    return part
+
+
+def _assemble(storage: Any, parts: list[dict], options: ReadOptions) -> tuple[Episodes, list[str]]:
+    observations, rewards = (
+        np.concatenate([part[key] for part in parts]) for key in ("observations", "rewards")
+    )
+    lengths = np.array([len(part["rewards"]) for part in parts])
+    metadata = storage.metadata
+    _check_total(lengths, metadata)
+    actions, space, notices = None, None, []
+    if parts[0]["actions"] is not None:
+        raw = np.concatenate([part["actions"] for part in parts])
+        actions, space, notices = prepare_actions(raw, _action_space(storage.action_space), options)
+    ours = {key: np.array(value) for key, value in (metadata.get(OURS) or {}).items()}
+    source, source_names = labels_of(ours)
+    episodes = Episodes.from_arrays(
+        observations,
+        lengths=lengths,
+        terminated=[bool(part["terminations"][-1]) for part in parts],
+        actions=actions,
+        # Minari demands rewards; where there are none, NaN stands for them.
+        rewards=None if np.isnan(rewards).all() else rewards,
+        action_space=space,
+        source=source,
+        source_names=source_names,
+        observation_names=texts_of(ours, "observation_names"),
+    )
+    return episodes, notices
+
+
+def _check_total(lengths: np.ndarray, metadata: dict) -> None:
+    """Minari takes each batch of an Arrow file for an episode; very long ones have several."""
+    steps = int(lengths.sum())
+    if steps != metadata.get("total_steps", steps):
+        raise LobsDICEError(
+            f"the episodes have {steps} steps, but {METADATA} says {metadata['total_steps']}"
+        )
+
+
+def _flattener(space: Any, what: str) -> Callable[[Any], Float[np.ndarray, "rows width"]]:
+    """What makes one row of numbers of each value of a Gymnasium space."""
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Box):
+        return lambda values: np.asarray(values).reshape(len(values), -1)
+    if isinstance(space, spaces.Dict) and space.spaces:
+        parts = {key: _flattener(part, what) for key, part in space.spaces.items()}
+        return lambda values: np.concatenate([f(values[k]) for k, f in parts.items()], axis=1)
+    if isinstance(space, spaces.Tuple) and space.spaces:
+        each = [_flattener(part, what) for part in space.spaces]
+        return lambda values: np.concatenate(
+            [f(value) for f, value in zip(each, values, strict=True)], axis=1
+        )
+    raise LobsDICEError(f"the {what} space {space} is no vector of real numbers")
+
+
+def _actor(space: Any) -> Callable[[Any], np.ndarray | None]:
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Discrete):
+        if space.start != 0:
+            raise LobsDICEError(f"discrete actions must start at 0, not at {space.start}")
+        return lambda values: np.asarray(values).reshape(-1)
+    if isinstance(space, spaces.Dict) and not space.spaces:
+        return lambda values: None
+    flatten = _flattener(space, "action")
+    return lambda values: flatten(values).astype(np.float32)
+
+
+def _action_space(space: Any) -> ActionSpace | None:
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Discrete):
+        return Discrete(int(space.n))
+    if isinstance(space, spaces.Box):
+        finite = np.abs([space.low, space.high]).max(initial=0) <= FLOAT32_MAX
+        return Box.of(space.low, space.high) if finite else None
+    return None
+
+
+def _spaces(episodes: Episodes) -> tuple[Any, Any]:
+    from gymnasium import spaces
+
+    observation = spaces.Box(-np.inf, np.inf, (episodes.state_size,), np.float32)
+    space = episodes.action_space
+    if space is None:
+        return observation, spaces.Dict({})
+    if isinstance(space, Discrete):
+        return observation, spaces.Discrete(space.n)
+    return observation, spaces.Box(np.array(space.low), np.array(space.high), dtype=np.float64)
+
+
+def _buffers(episodes: Episodes):
+    actions = episodes.actions
+    rewards = episodes.rewards
+    if rewards is None:
+        rewards = np.full(episodes.steps, np.nan, np.float32)
+    for i, (start, first) in enumerate(zip(episodes.starts, episodes.step_starts, strict=True)):
+        length = int(episodes.lengths[i])
+        steps = slice(first, first + length)
+        last = np.arange(length) == length - 1
+        yield {
+            "observations": episodes.observations[start : start + length + 1],
+            "actions": {} if actions is None else actions[steps],
+            "rewards": rewards[steps],
+            "terminations": last & episodes.terminated[i],
+            "truncations": last & ~episodes.terminated[i],
+            "infos": {},
+        }
+
+
+def _labels(episodes: Episodes) -> dict[str, list]:
+    labels: dict[str, list] = {"observation_names": list(episodes.observation_names)}
+    if episodes.source is None:
+        return labels
+    return labels | {
+        "source": episodes.source.tolist(),
+        "source_names": list(episodes.source_names),
+    }
+
+
+def _id(path: Path) -> str:
+    if is_id(path.name):
+        return path.name
+    return re.sub(r"[^-\w]", "_", path.name) + "-v0"
+
+
+_require = partial(require, needed_by="a Minari dataset", extra="minari")

@@ -1,0 +1,26 @@
+"""Tables as typed columns."""
+
+from pathlib import Path
+
+from pyarrow import parquet
+
+from lobsdice.data.episodes import Episodes
+from lobsdice.data.files import atomic
+from lobsdice.data.formats.columns import Layout
+from lobsdice.data.formats.options import ReadOptions
+from lobsdice.data.formats.table import from_table, to_table
+
+
+def read_parquet(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
+    """A typed table; a column may hold lists, each counting as so many columns."""
+    with parquet.ParquetFile(path) as file:
+        layout = Layout.find(file.schema_arrow.names, options)
+        table = file.read(columns=layout.names)
+    table.validate(full=True)  # a damaged file can make arrays that crash what reads them
+    return from_table(table, layout, options)
+
+
+def write_parquet(path: Path, episodes: Episodes) -> None:
+    """Our table, typed."""
+    with atomic(path) as temporary:
+        parquet.write_table(to_table(episodes), temporary)

@@ -1,0 +1,228 @@
+"""Tables, one row a state, to episodes and back.
+
+The rows of an episode are its T+1 states in order. The cells of action and reward belong to the
+step that leaves a row's state, so they are empty in an episode's last row.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Bool, Int64
+
+from lobsdice.data.episodes import Episodes
+from lobsdice.data.formats.actions import prepare_actions
+from lobsdice.data.formats.cells import check_columns, codes, is_blank, matrix, numbers, places
+from lobsdice.data.formats.columns import Layout, numbered
+from lobsdice.data.formats.metadata import space_entries, space_of
+from lobsdice.data.formats.options import ReadOptions
+from lobsdice.data.spaces import ActionSpace
+from lobsdice.errors import LobsDICEError, plural
+
+
+def to_table(episodes: Episodes) -> pa.Table:
+    """Our columns; those of the action space are filled in the first row only."""
+    rows = len(episodes.observations)
+    final = np.zeros(rows, bool)
+    final[episodes.ends] = True
+    terminated = np.zeros(rows, bool)
+    terminated[episodes.ends] = episodes.terminated
+    episode = np.repeat(np.arange(len(episodes)), episodes.lengths + 1)
+    columns: dict[str, Any] = {
+        "episode": episode,
+        "step": np.arange(rows) - episodes.starts[episode],
+        **{f"obs_{i}": column for i, column in enumerate(episodes.observations.T)},
+        **{key: _padded(column, final) for key, column in _step_columns(episodes)},
+        "terminated": terminated,
+    }
+    for key, values in space_entries(episodes.action_space).items():
+        names = [f"{key}_{i}" for i in range(values.size)] if values.ndim else [key]
+        for name, value in zip(names, values.ravel(), strict=True):
+            columns[name] = pa.array(np.full(rows, value), mask=np.arange(rows) > 0)
+    if episodes.source is not None:
+        columns["source"] = np.array(episodes.source_names)[episodes.source[episode]]
+    return pa.table({name: pa.array(column) for name, column in columns.items()})
+
+
+def _step_columns(episodes: Episodes) -> Iterator[tuple[str, np.ndarray]]:
+    actions = episodes.actions
+    if actions is not None:
+        if actions.ndim == 1:
+            yield "action", actions
+        else:
+            yield from ((f"action_{i}", column) for i, column in enumerate(actions.T))
+    if episodes.rewards is not None:
+        yield "reward", episodes.rewards
+
+
+def _padded(column: np.ndarray, final: Bool[np.ndarray, " rows"]) -> pa.Array:
+    """One cell a row, empty in final rows."""
+    cells = np.zeros(len(final), column.dtype)
+    cells[~final] = column
+    return pa.array(cells, mask=final)
+
+
+def from_table(table: pa.Table, layout: Layout, options: ReadOptions) -> tuple[Episodes, list[str]]:
+    """The episodes in a table, and what is worth telling the user about them."""
+    order = _Order.of(table, layout)
+    observations = matrix(table, layout.observations, may_be_empty=None)[0].astype(np.float32)
+    check_columns(observations, layout.observations)
+    notices = order.notices()
+    actions, space, filled = None, None, np.zeros(table.num_rows, bool)
+    if not is_blank(table, layout.actions):
+        raw, empty = matrix(table, layout.actions, may_be_empty=order.last)
+        filled = order.last & ~empty
+        actions, space, found = prepare_actions(order.covered(raw), _space(table, layout), options)
+        notices += found
+    terminated, more = _terminated(table, layout, order, filled)
+    episodes = Episodes.from_arrays(
+        observations[order.states],
+        lengths=order.lengths,
+        terminated=terminated,
+        actions=None if actions is None else actions[order.steps],
+        rewards=_rewards(table, layout, order),
+        action_space=space,
+        observation_names=_names(layout.observations, observations.shape[1]),
+        **_labels(table, layout, order),
+    )
+    return episodes, notices + more
+
+
+@dataclass(frozen=True)
+class _Order:
+    """Where the states and steps of each episode lie in the table."""
+
+    states: Int64[np.ndarray, " states"]
+    """The rows in the order of episodes and steps, without episodes of one row."""
+    steps: Int64[np.ndarray, " steps"]
+    """The same without the last row of each episode."""
+    lengths: Int64[np.ndarray, " episodes"]
+    last: Bool[np.ndarray, " rows"]
+    """Which rows of the table are the last of their episode."""
+    vanished: int
+    scattered: int
+    """Episodes whose rows lie apart in the file although no column orders them."""
+
+    @classmethod
+    def of(cls, table: pa.Table, layout: Layout) -> "_Order":
+        """Episodes in the order of their first rows."""
+        if not table.num_rows:
+            raise LobsDICEError("there are no episodes: the table has no rows")
+        episode = codes(table, layout.episode)
+        order = np.argsort(episode, kind="stable")
+        if layout.step is not None:
+            steps = places(table, layout.step)
+            order = np.lexsort((steps, episode))
+            _check_steps(steps, episode, order, table[layout.step], layout.step)
+        sizes = np.bincount(episode)
+        ends = np.cumsum(sizes) - 1
+        last = np.zeros(len(order), bool)
+        last[order[ends]] = True
+        states = order[np.repeat(sizes > 1, sizes)]
+        if not states.size:
+            raise LobsDICEError("every episode has one row only, so there is no transition")
+        return cls(
+            states,
+            states[~last[states]],
+            sizes[sizes > 1] - 1,
+            last,
+            vanished=int((sizes == 1).sum()),
+            scattered=_scattered(episode) if layout.step is None else 0,
+        )
+
+    def covered(self, values: np.ndarray) -> np.ndarray:
+        """`values` with the cells of last rows, which mean nothing, replaced by a step's."""
+        covered = values.copy()
+        covered[self.last] = values[self.steps[0]]
+        return covered
+
+    def notices(self) -> list[str]:
+        found = []
+        if self.vanished:
+            found.append(
+                f"episodes of one row hold no transition and were dropped: {self.vanished} in all"
+            )
+        if self.scattered:
+            found.append(
+                f"the rows of {plural(self.scattered, 'episode')} lie apart, and no `step_column` "
+                "orders them: they were taken in the order of the file"
+            )
+        return found
+
+
+def _scattered(episode: Int64[np.ndarray, " rows"]) -> int:
+    begins = np.append(True, episode[1:] != episode[:-1])
+    return int((np.bincount(episode[begins]) > 1).sum())
+
+
+def _terminated(table: pa.Table, layout: Layout, order: _Order, filled: np.ndarray):
+    ends = np.cumsum(order.lengths + 1) - 1
+    final, before = order.states[ends], order.states[ends - 1]
+    notices = []
+    if count := int(filled[final].sum()):
+        notices.append(
+            f"the last rows of {count} episodes hold an action whose result is not in the file; it "
+            "was ignored, and a termination marked in such a row too"
+        )
+    if layout.terminated is None:
+        return np.zeros(len(ends), bool), notices
+    values = numbers(table, layout.terminated, may_be_empty=order.last)
+    flags = values != 0
+    allowed = order.last.copy()
+    allowed[before] = True
+    if (bad := np.flatnonzero((flags & ~allowed) | ((values != 0) & (values != 1)))).size:
+        raise LobsDICEError(
+            f"{layout.terminated} row {bad[0]} is {values[bad[0]]:g}, expected 0 or 1, and 1 only "
+            "in the last two rows of an episode"
+        )
+    return (flags[final] & ~filled[final]) | flags[before], notices
+
+
+def _rewards(table: pa.Table, layout: Layout, order: _Order) -> np.ndarray | None:
+    if layout.reward is None or is_blank(table, (layout.reward,)):
+        return None
+    rewards = order.covered(numbers(table, layout.reward, may_be_empty=order.last))
+    with np.errstate(over="ignore"):
+        rewards = rewards.astype(np.float32)
+    check_columns(rewards[:, None], (layout.reward,))
+    return rewards[order.steps]
+
+
+def _names(columns: tuple[str, ...], width: int) -> tuple[str, ...]:
+    """The names of all numbers; a column of lists holds several, which have none."""
+    return columns if len(columns) == width else ()
+
+
+def _labels(table: pa.Table, layout: Layout, order: _Order) -> dict[str, Any]:
+    if layout.source is None:
+        return {}
+    starts = order.states[np.cumsum(order.lengths + 1) - order.lengths - 1]
+    names = [str(name) for name in table[layout.source].take(starts).to_pylist()]
+    distinct = list(dict.fromkeys(names))
+    return {"source": [distinct.index(name) for name in names], "source_names": distinct}
+
+
+def _space(table: pa.Table, layout: Layout) -> ActionSpace | None:
+    entries: dict[str, list] = {}
+    for name in numbered(layout.space):
+        key = name if name == "action_count" else name.rsplit("_", 1)[0]
+        cells = table[name].drop_null()
+        if not len(cells):
+            raise LobsDICEError(f"the column '{name}' is empty")
+        entries.setdefault(key, []).append(cells[0].as_py())
+    return space_of({key: np.array(values) for key, values in entries.items()})
+
+
+def _check_steps(
+    steps: np.ndarray, episode: np.ndarray, order: np.ndarray, cells: Any, name: str
+) -> None:
+    before, after = order[:-1], order[1:]
+    same = (steps[before] == steps[after]) & (episode[before] == episode[after])
+    if same.any():
+        first = np.flatnonzero(same)[0]
+        raise LobsDICEError(
+            f"{name} row {after[first]} is {cells[int(after[first])]}, as in row {before[first]} "
+            "of the same episode"
+        )

@@ -1,0 +1,1 @@
+"""Environments: rollouts, evaluation, videos, and the built-in tasks."""

@@ -1,0 +1,119 @@
+"""How well policies do in an environment: episodes in parallel, the same for the same seed."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float64
+
+from lobsdice.data.spaces import Discrete
+from lobsdice.environments.gym import Environment, make, returns
+from lobsdice.environments.tasks.table import task_of
+from lobsdice.environments.workers import as_completed, cores
+from lobsdice.errors import LobsDICEError, NotFiniteError, plural
+from lobsdice.policies.policy import Policy
+
+#: Enters the seed of every evaluation, so that none repeats an episode of the data.
+EVALUATION = 7919
+
+
+class Job(NamedTuple):
+    """One episode of one policy: episodes differ in length by a factor of a hundred."""
+
+    number: int
+    policy: Policy
+    environment: str
+    seed: np.random.SeedSequence
+    stochastic: bool
+
+
+def evaluate(
+    policies: Sequence[Policy],
+    environment: str | Sequence[str],
+    *,
+    episodes: int = 10,
+    seed: int = 0,
+    stochastic: bool = False,
+    workers: int | None = None,
+) -> Float64[np.ndarray, "policies episodes"]:
+    """The return of each policy in each episode; episode i starts alike for every policy.
+
+    `environment` is a built-in task's name or a Gymnasium id, or one for each policy. `stochastic`
+    draws actions from the policy instead of taking the likeliest.
+    """
+    seeds = episode_seeds(episodes, seed)
+    where = [environment] * len(policies) if isinstance(environment, str) else environment
+    jobs = [
+        Job(i * episodes + j, policy, here, s, stochastic)
+        for i, (policy, here) in enumerate(zip(policies, where, strict=True))
+        for j, s in enumerate(seeds)
+    ]
+    found = np.empty(len(jobs))
+    workers = cores() if workers is None else workers
+    for job, value in as_completed(run, jobs, min(workers, len(jobs))):
+        found[job.number] = value
+    if broken := np.isnan(found).sum():
+        warnings.warn(
+            f"{broken} of {plural(len(jobs), 'episode')} have no return: the environment gave "
+            "numbers that are not finite",
+            stacklevel=2,
+        )
+    return found.reshape(len(policies), episodes)
+
+
+def episode_seeds(episodes: int, seed: int) -> list[np.random.SeedSequence]:
+    """One for each episode of an evaluation."""
+    if episodes < 1:
+        raise LobsDICEError(f"cannot evaluate {episodes} episodes")
+    if seed < 0:
+        raise LobsDICEError(f"the seed must not be negative, and is {seed}")
+    return np.random.SeedSequence([EVALUATION, seed]).spawn(episodes)
+
+
+def summaries(
+    policies: Sequence[Policy], environment: str, **options: Any
+) -> list[dict[str, float]]:
+    """Mean and spread of each policy's returns, and its normalised score in a built-in task.
+
+    `options` are those of `evaluate`.
+    """
+    spec = task_of(environment)
+    normalised = spec and spec.normalised
+    return [summary(row, normalised) for row in evaluate(policies, environment, **options)]
+
+
+def summary(
+    returns: Float64[np.ndarray, " episodes"], normalised: Callable[[float], Any] | None
+) -> dict[str, float]:
+    """Mean and spread of a policy's returns, and its score where returns can be normalised."""
+    report = {"return": float(returns.mean()), "return_std": float(returns.std())}
+    return report | ({"score": float(normalised(report["return"]))} if normalised else {})
+
+
+def run(job: Job) -> float:
+    """The work of one process; NaN where the simulation breaks down, which ends no training."""
+    env = _environment(job.environment)
+    check_actions(env, job.policy, job.environment)
+
+    def act(observation: np.ndarray, random: np.random.Generator):
+        return job.policy(observation, random if job.stochastic else None)
+
+    try:
+        return float(returns(env, act, [job.seed])[0])
+    except NotFiniteError:
+        return float("nan")
+
+
+def check_actions(env: Environment, policy: Policy, name: str) -> None:
+    """Environments differ in what they do to an action of the wrong kind."""
+    theirs, ours = getattr(env, "action_space", None), policy.action_space
+    wanted, given = ("n", ours.n) if isinstance(ours, Discrete) else ("shape", (ours.size,))
+    if theirs is not None and getattr(theirs, wanted, None) != given:
+        raise LobsDICEError(
+            f"the policy's actions are not those of {name}: {ours} against {theirs}"
+        )
+
+
+_environment = cache(make)

@@ -1,0 +1,106 @@
+"""The environments of the tasks, and rolling out a policy in one."""
+
+import importlib.metadata
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float32, Float64, Int64
+
+from lobsdice.environments.tasks.table import TASKS, Spec
+from lobsdice.errors import LobsDICEError, missing, require
+
+#: Who needs the packages of which extra.
+NEEDED_BY, EXTRA = "the environment", "mujoco"
+#: An action for an observation; the generator is the only source of randomness.
+Policy = Callable[[np.ndarray, np.random.Generator], Any]
+
+
+@runtime_checkable
+class Environment(Protocol):
+    """What is used of Gymnasium's interface."""
+
+    def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]: ...
+    def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]: ...
+
+
+class Recording(NamedTuple):
+    """One episode of T steps."""
+
+    observations: Float32[np.ndarray, "T+1 state"]
+    actions: Float32[np.ndarray, "T action"] | Int64[np.ndarray, " T"]
+    rewards: Float32[np.ndarray, " T"]
+    terminated: bool
+
+
+def versions() -> dict[str, str]:
+    """The versions of what the environments are made of, without importing it."""
+    found = {}
+    for package in ("gymnasium", "mujoco"):
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError as error:
+            raise missing(package, needed_by=NEEDED_BY, extra=EXTRA) from error
+    return found
+
+
+def make(environment: Spec | str, *, render_mode: str | None = None) -> Environment:
+    """A built-in task's environment, or any that Gymnasium knows by this id, quietly."""
+    spec = TASKS.get(environment) if isinstance(environment, str) else environment
+    packages = ["mujoco", "gymnasium"] if spec else ["gymnasium"]
+    *_, gymnasium = (require(name, needed_by=NEEDED_BY, extra=EXTRA) for name in packages)
+    name, options = (spec.environment, spec.options) if spec else (str(environment), {})
+    with _quiet_mujoco():
+        try:
+            return gymnasium.make(
+                name, disable_env_checker=True, render_mode=render_mode, **options
+            )
+        except gymnasium.error.Error as error:
+            reason = str(error).splitlines()[0]
+            raise LobsDICEError(f"Gymnasium cannot make {name!r}: {reason}") from error
+
+
+@contextmanager
+def _quiet_mujoco() -> Iterator[None]:
+    """MuJoCo would print what it finds old-fashioned in the models, and write it to a file."""
+    try:
+        mujoco: Any = importlib.import_module("mujoco")
+    except ImportError:
+        yield
+        return
+    previous = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(_ignore)
+    try:
+        yield
+    finally:
+        mujoco.set_mju_user_warning(previous)
+
+
+def rollout(env: Environment, act: Policy, seed: np.random.SeedSequence) -> Recording:
+    """One episode, which depends on nothing but the arguments."""
+    random = np.random.default_rng(seed)
+    state, _ = env.reset(seed=int(seed.generate_state(1, np.uint64)[0]))
+    observations = [np.asarray(state, np.float32)]
+    actions, rewards = [], []
+    terminated = truncated = False
+    while not (terminated or truncated):
+        action = act(observations[-1], random)
+        state, reward, terminated, truncated, _ = env.step(action)
+        observations.append(np.asarray(state, np.float32))
+        actions.append(action)
+        rewards.append(reward)
+    return Recording(
+        np.stack(observations), np.stack(actions), np.array(rewards, np.float32), bool(terminated)
+    )
+
+
+def returns(
+    env: Environment, act: Policy, seeds: Iterable[np.random.SeedSequence]
+) -> Float64[np.ndarray, " episodes"]:
+    """The return of one episode for each seed."""
+    return np.array([rollout(env, act, seed).rewards.sum(dtype=np.float64) for seed in seeds])
+
+
+def _ignore(message: str) -> None:
+    del message

@@ -1,0 +1,75 @@
+"""The policies that the tasks' data comes from: two trained ones for each task, and a uniform one.
+
+The trained ones are soft actor-critics of this project. A file `policies/<task>_<source>.npz` holds
+w0, b0, w1, b1, w2, b2 of a ReLU network whose last layer gives [mean, log_std].
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float32
+
+from lobsdice.data.spaces import Box
+from lobsdice.environments.gym import Policy
+from lobsdice.environments.tasks.table import Spec
+
+FOLDER = Path(__file__).with_name("policies")
+
+#: The range that log_std was clipped to in training.
+LOG_STD = (np.float32(-10), np.float32(2))
+
+State = Float32[np.ndarray, " state"]
+Action = Float32[np.ndarray, " action"]
+Layer = tuple[Float32[np.ndarray, "_ _"], Float32[np.ndarray, " _"]]
+
+
+@dataclass(frozen=True, eq=False)
+class TanhGaussian:
+    """a = tanh(mean(s) + noise · std(s) · N(0, 1)), in [-1, 1]."""
+
+    layers: tuple[Layer, ...]
+    noise: float
+
+    def __call__(self, observation: State, random: np.random.Generator) -> Action:
+        hidden = observation
+        for weights, bias in self.layers[:-1]:
+            hidden = np.maximum(_affine(hidden, weights, bias), 0)
+        output = _affine(hidden, *self.layers[-1])
+        size = len(output) // 2
+        mean = output[:size]
+        if self.noise:
+            log_std = np.minimum(np.maximum(output[size:], LOG_STD[0]), LOG_STD[1])
+            normal = random.standard_normal(size, dtype=np.float32)
+            mean = mean + np.float32(self.noise) * np.exp(log_std) * normal
+        return np.tanh(mean)
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Every action of the space with the same density."""
+
+    space: Box
+
+    def __call__(self, observation: State, random: np.random.Generator) -> Action:
+        return random.uniform(self.space.low, self.space.high).astype(np.float32)
+
+
+def policy_of(spec: Spec, source: str) -> Policy:
+    """The policy that made this source's data: a shipped one where the table gives its noise."""
+    if source not in spec.noise:
+        return Uniform(spec.action_space)
+    with np.load(policy_file(spec, source), allow_pickle=False) as file:
+        layers = tuple((file[f"w{i}"], file[f"b{i}"]) for i in range(len(file.files) // 2))
+    return TanhGaussian(layers, spec.noise[source])
+
+
+def policy_file(spec: Spec, source: str) -> Path:
+    """Where the shipped policy of a source lies."""
+    return FOLDER / f"{spec.name}_{source}.npz"
+
+
+def _affine(x: np.ndarray, weights: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    # Not `x @ weights`: BLAS rounds differently with the build, the processor and the number of
+    # threads, and a last bit becomes another trajectory. This costs a twentieth of a step's time.
+    return np.einsum("i,ij->j", x, weights) + bias

@@ -1,0 +1,1 @@
+"""The equations of the paper and its kin, as functions of values; no networks, no data."""

@@ -1,0 +1,1 @@
+"""The continuous-control experiments of the paper, as tables of runs."""

@@ -1,0 +1,104 @@
+"""Where the continuous-control experiments get their episodes: collected here, or the user's files.
+
+Either way the protocol is the same: for each environment there are episodes of an expert, a medium
+and a random policy, of which demonstrations and mixtures take the first ones, and scores are
+normalised so that the random policy has 0 and the expert 100.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from lobsdice.data.episodes import Episodes
+from lobsdice.data.formats import read
+from lobsdice.environments.tasks.table import spec_of
+from lobsdice.environments.tasks.task import cached
+from lobsdice.errors import LobsDICEError
+
+#: What the short names of `source` stand for.
+PATTERNS = {
+    "d4rl": "{where}/{env}_{source}-v2.hdf5",
+    "minari": "{where}/{env}/{source}-v0",
+}
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Episodes by environment and policy, and a scale for returns."""
+
+    def episodes(self, environment: str, counts: Mapping[str, int]) -> Mapping[str, Episodes]:
+        """At least so many episodes of each policy (`expert`, `medium`, `random`)."""
+        ...
+
+    def normalised(self, environment: str, mean_return: float) -> float:
+        """100 (return − random) / (expert − random)."""
+        ...
+
+
+@dataclass(frozen=True)
+class BuiltIn:
+    """The built-in tasks; episodes are collected where they are missing."""
+
+    def episodes(self, environment: str, counts: Mapping[str, int]) -> Mapping[str, Episodes]:
+        return cached(spec_of(environment), counts, seed=0)
+
+    def normalised(self, environment: str, mean_return: float) -> float:
+        return float(spec_of(environment).normalised(mean_return))
+
+
+@dataclass(frozen=True)
+class Files:
+    """The user's files, one for each environment and policy; nothing is downloaded."""
+
+    pattern: str
+    """A path, or the id of a Minari dataset, with {env} and {source} in it."""
+
+    def episodes(self, environment: str, counts: Mapping[str, int]) -> Mapping[str, Episodes]:
+        return {source: self._read(environment, source) for source in counts}
+
+    def normalised(self, environment: str, mean_return: float) -> float:
+        expert, random = (self._mean_return(environment, who) for who in ("expert", "random"))
+        return 100 * (mean_return - random) / (expert - random)
+
+    def _mean_return(self, environment: str, source: str) -> float:
+        returns = self._read(environment, source).returns()
+        if returns is None:
+            raise LobsDICEError(f"{self._path(environment, source)} has no rewards to score with")
+        return float(np.mean(returns))
+
+    def _read(self, environment: str, source: str) -> Episodes:
+        size = spec_of(environment).state_size
+        return _first_columns(_read(self._path(environment, source)), size)
+
+    def _path(self, environment: str, source: str) -> str:
+        return self.pattern.format(env=environment, source=source)
+
+
+def make_source(name: str) -> Source:
+    """`built-in`, `d4rl:FOLDER`, `minari:NAMESPACE`, or a pattern with {env} and {source}."""
+    if name == "built-in":
+        return BuiltIn()
+    kind, _, where = name.partition(":")
+    if kind in PATTERNS and where:
+        return Files(PATTERNS[kind].replace("{where}", where))
+    if "{env}" in name and "{source}" in name:
+        return Files(name)
+    raise LobsDICEError(
+        f"the data source {name!r} is none of built-in, d4rl:FOLDER, minari:NAMESPACE, or a path "
+        "with {env} and {source} in it"
+    )
+
+
+@cache
+def _read(path: str) -> Episodes:
+    return read(path)
+
+
+def _first_columns(episodes: Episodes, size: int) -> Episodes:
+    """Ant's recordings may have contact forces after the 27 numbers that its task shows."""
+    if episodes.state_size < size:
+        raise LobsDICEError(f"observations have {episodes.state_size} numbers; {size} are needed")
+    return replace(episodes, observations=np.ascontiguousarray(episodes.observations[:, :size]))

@@ -1,0 +1,171 @@
+"""The paper's continuous-control experiments (section 5.2, appendices H and J) as tables of runs.
+
+    mujoco                 figure 2: all algorithms, four environments, three mixtures
+    fewer-demonstrations   figure 7: LobsDICE with 1, 3 and 5 demonstrations
+    subsampled             figure 5: 50 demonstrations, every 20th transition of them
+    idm-error              figure 6: the inverse dynamics model's error on the expert's transitions
+    gamma-one              figure 8: LobsDICE without discount
+
+Scores are of the last policy, and of the best one beside it; no choice is made by the score.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lobsdice.errors import LobsDICEError
+from lobsdice.experiments import plots, statistics, tables
+from lobsdice.experiments.control.episodes import make_source
+from lobsdice.experiments.control.grid import Grid, Plan, Trial
+from lobsdice.experiments.control.trials import EXPERT_ERROR, SCORES, failures, run_all
+from lobsdice.experiments.plots import standard_error
+from lobsdice.experiments.random_mdp import storage
+from lobsdice.training.folder import read_rows
+from lobsdice.training.loggers import Row
+
+FAILURES = "failures.csv"
+
+
+class Experiment(NamedTuple):
+    """A table of runs, and how to look at it."""
+
+    trials: Callable[[Grid], list[Trial]]
+    curve: str
+    """The column whose values are compared."""
+    label: str = "{}"
+
+
+EXPERIMENTS = {
+    "mujoco": Experiment(lambda grid: grid.trials(), "algorithm"),
+    "fewer_demonstrations": Experiment(
+        lambda grid: [
+            trial for n in (5, 3, 1) for trial in grid.trials(["lobsdice"], demonstrations=n)
+        ],
+        "demonstrations",
+        "{} demonstrations",
+    ),
+    "subsampled": Experiment(
+        lambda grid: grid.trials(demonstrations=50, subsample=20), "algorithm"
+    ),
+    "idm_error": Experiment(lambda grid: grid.trials(["bco"], labelled=True), "algorithm"),
+    "gamma_one": Experiment(
+        lambda grid: [*grid.trials(["lobsdice"]), *grid.trials(["lobsdice"], gamma=1.0)],
+        "gamma",
+        "γ = {}",
+    ),
+}
+
+
+def experiment(
+    name: str,
+    grid: Grid,
+    plan: Plan,
+    folder: Path,
+    *,
+    data: str = "built-in",
+    reuse: Sequence[Path] = (),
+    jobs: int = 1,
+) -> list[Path]:
+    """Run what is missing, then write the tables and the figure, functions of scores.csv.
+
+    Runs in the folders of `reuse`, of this or another experiment, are taken over. Longer ones are
+    cut: without a cooldown the first n steps of a longer run are a run of n steps. `jobs` programs
+    train at a time.
+    """
+    if jobs < 1:
+        raise LobsDICEError(f"jobs is {jobs}; it must be at least 1")
+    settings = asdict(plan) | {"experiment": name, "data": data}
+    lengths = set() if plan.cooldown else {"steps"}
+    for other in reuse:
+        storage.check_alike(other, settings, apart_from={"experiment", "every"} | lengths)
+    storage.claim(folder, settings)
+    trials = EXPERIMENTS[name].trials(grid)
+    run_all(trials, plan, make_source(data), folder, reuse=reuse, jobs=jobs)
+    return [folder / SCORES, *write_tables(name, folder), *draw(name, folder)]
+
+
+def write_tables(name: str, folder: Path) -> list[Path]:
+    """summary.csv (each task), aggregate.csv (all tasks) and failures.csv, if there are any."""
+    rows = read_rows(folder / SCORES)  # also of the parts of the table that were run earlier
+    curve, found = EXPERIMENTS[name].curve, failures(folder)
+    paths = [
+        tables.write(folder / "summary.csv", summary(rows, curve)),
+        tables.write(folder / "aggregate.csv", aggregate(rows, curve)),
+    ]
+    table = [{"fleet": fleet, "why": why} for fleet, why in found.items()]
+    if table:
+        paths.append(tables.write(folder / FAILURES, table))
+    else:
+        (folder / FAILURES).unlink(missing_ok=True)  # of fleets that were since run again
+    return paths
+
+
+def draw(name: str, folder: Path) -> list[Path]:
+    """The figure of scores.csv."""
+    if name == "idm_error":
+        label = "squared error on the expert's actions"
+        figure = plots.last_bars(folder / SCORES, column=EXPERT_ERROR, label=label)
+    else:
+        _, curve, label = EXPERIMENTS[name]
+        figure = plots.learning_grid(folder / SCORES, curve=curve, label=label)
+    return plots.save(figure, folder / name)
+
+
+def summary(rows: list[Row], curve: str) -> list[dict[str, Any]]:
+    """For each task and curve the score of the last policy and of the best, over the seeds."""
+    table = []
+    for (value, *task), runs in _by(rows, (curve, *plots.TASK)).items():
+        last, best = _last(runs), _best(runs)
+        table.append(
+            dict(zip((curve, *plots.TASK), (value, *task), strict=True))
+            | {
+                "seeds": len(last),
+                "steps": max(row["step"] for row in runs),
+                "last_mean": f"{last.mean():.2f}",
+                "last_standard_error": f"{standard_error(last):.2f}",
+                "last_least": f"{last.min():.2f}",
+                "best_mean": f"{best.mean():.2f}",
+            }
+        )
+    return table
+
+
+def aggregate(rows: list[Row], curve: str) -> list[dict[str, Any]]:
+    """For each curve the mean and interquartile mean over all its tasks, with 95 % intervals."""
+    table = []
+    for (value,), mine in _by(rows, (curve,)).items():
+        tasks = [_last(runs) for runs in _by(mine, plots.TASK).values()]
+        seeds = min(map(len, tasks))
+        scores = np.stack([task[:seeds] for task in tasks], axis=1)
+        line = {curve: value, "tasks": len(tasks), "seeds": seeds}
+        for name, statistic in (("mean", statistics.mean), ("iqm", statistics.interquartile_mean)):
+            found = statistics.interval(scores, statistic)
+            line |= {
+                name: f"{found.value:.2f}",
+                f"{name}_low": f"{found.low:.2f}",
+                f"{name}_high": f"{found.high:.2f}",
+            }
+        table.append(line)
+    return table
+
+
+def _by(rows: list[Row], columns: Sequence[str]) -> dict[tuple, list[Row]]:
+    groups: dict[tuple, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in columns), []).append(row)
+    return groups
+
+
+def _last(rows: list[Row]) -> np.ndarray:
+    """The score of each seed's last policy."""
+    end = max(row["step"] for row in rows)
+    return np.array([row["score"] for row in rows if row["step"] == end])
+
+
+def _best(rows: list[Row]) -> np.ndarray:
+    """The best score of each seed; a policy that breaks the simulation has none."""
+    seeds = _by(rows, ("seed",)).values()
+    return np.array([np.fmax.reduce([r["score"] for r in runs]) for runs in seeds])

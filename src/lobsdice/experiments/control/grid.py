@@ -1,0 +1,135 @@
+"""What the continuous-control experiments cover, and what their runs share; light to import."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from lobsdice.catalogue import CATALOGUE
+from lobsdice.environments.tasks.table import SOURCES, TASKS
+from lobsdice.errors import LobsDICEError
+
+if TYPE_CHECKING:
+    from lobsdice.algorithms import Algorithm
+    from lobsdice.training.engine import Options
+
+#: LobsDICE, the paper's baselines, and SMODICE, which it argues with.
+COMPARED = ("lobsdice", "bc", "bco", "demodicefo", "smodice", "opolo", "iqlearn", "rce")
+#: Expert episodes among the offline ones: more for halfcheetah, as in the paper.
+EXPERT = {"halfcheetah": 400}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run of an experiment."""
+
+    algorithm: str
+    environment: str
+    mixture: tuple[int, int, int]
+    """Offline episodes of the expert, the medium and the random policy."""
+    seed: int
+    demonstrations: int = 5
+    subsample: int = 1
+    """Keep every n-th transition of the demonstrations."""
+    gamma: float | None = None
+    """The discount, where it is not the algorithm's default."""
+    labelled: bool = False
+    """Give the demonstrations' actions along, to measure against (or for those that need them)."""
+
+    @property
+    def dataset(self) -> "Trial":
+        """The trial with all forgotten that its data does not depend on."""
+        return replace(self, algorithm="", seed=0, gamma=None)
+
+    def make(self, ratio_penalty: float | None = None) -> "Algorithm":
+        """The algorithm with its hyperparameters; a penalty is for those that have one."""
+        from lobsdice.algorithms import ALGORITHMS
+
+        settings = {} if self.gamma is None else {"gamma": self.gamma}
+        if ratio_penalty is not None and hasattr(ALGORITHMS[self.algorithm], "ratio_penalty"):
+            settings["ratio_penalty"] = ratio_penalty
+        return ALGORITHMS[self.algorithm](**settings)
+
+    def columns(self) -> dict[str, Any]:
+        """What a table says about the trial."""
+        return {
+            "algorithm": self.algorithm,
+            "environment": self.environment,
+            **dict(zip(SOURCES, self.mixture, strict=True)),
+            "demonstrations": self.demonstrations,
+            "subsample": self.subsample,
+            "gamma": getattr(self.make(), "gamma", ""),
+            "seed": self.seed,
+        }
+
+
+#: The columns that tell trials apart.
+IDENTITY = ("algorithm", "environment", *SOURCES, "demonstrations", "subsample", "gamma", "seed")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What all runs of an experiment share."""
+
+    steps: int = 1_000_000
+    """Gradient steps of a run."""
+    batch_size: int = 512
+    """Rows of each part of the data in a step."""
+    episodes: int = 10
+    """Episodes of an evaluation."""
+    every: int | None = None
+    """Steps between evaluations (default: about a fiftieth of all)."""
+    cooldown: float = 0.0
+    """Last part of the steps (0 to 1) in which the learning rates fall, for every algorithm."""
+    ratio_penalty: float | None = None
+    """Weight of the gradient penalty on the discriminator, for every algorithm that has one
+    (default: the paper's 0.1)."""
+
+    @cached_property
+    def options(self) -> "Options":
+        from lobsdice.training.engine import Options
+
+        return Options(steps=self.steps, batch_size=self.batch_size, cooldown=self.cooldown)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What an experiment covers."""
+
+    env: tuple[str, ...] = tuple(TASKS)
+    """Environments."""
+    algorithms: tuple[str, ...] = COMPARED
+    """Algorithms, in the experiments that compare some."""
+    seeds: int = 5
+    """Runs with the seeds 0, 1, ..."""
+    sizes: tuple[int, ...] = (100, 500, 1000)
+    """Numbers of medium and of random episodes, one mixture for each."""
+    expert: int | None = None
+    """Expert episodes in a mixture (default: 100, and 400 for halfcheetah)."""
+
+    def __post_init__(self):
+        for what, names, known in (
+            ("environment", self.env, TASKS),
+            ("algorithm", self.algorithms, CATALOGUE),
+        ):
+            for name in names:
+                if name not in known:
+                    raise LobsDICEError(f"there is no {what} {name!r}, only {', '.join(known)}")
+        if not self.env or not self.algorithms or not self.sizes or self.seeds < 1:
+            raise LobsDICEError("an experiment needs environments, algorithms, sizes and seeds")
+
+    def tasks(self) -> list[tuple[str, tuple[int, int, int]]]:
+        """Environments and mixtures."""
+        return [
+            (env, (EXPERT.get(env, 100) if self.expert is None else self.expert, size, size))
+            for env, size in product(self.env, self.sizes)
+        ]
+
+    def trials(self, algorithms: Sequence[str] | None = None, **settings: Any) -> list[Trial]:
+        """A run for each algorithm, task and seed."""
+        names = self.algorithms if algorithms is None else algorithms
+        return [
+            Trial(name, env, mixture, seed, **settings)
+            for name, (env, mixture), seed in product(names, self.tasks(), range(self.seeds))
+        ]

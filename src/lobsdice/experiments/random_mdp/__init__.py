@@ -1,0 +1,1 @@
+"""Figures 1 and 4 of the paper: learning from observation in random MDPs."""

@@ -1,0 +1,1 @@
+"""Policies that act with NumPy alone, and their exports."""

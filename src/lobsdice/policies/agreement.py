@@ -1,0 +1,107 @@
+"""Whether an exported policy acts like the policy that it was made of."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float, Float32
+
+from lobsdice.data.spaces import Box, Discrete
+from lobsdice.errors import LobsDICEError
+from lobsdice.policies.policy import Policy
+
+#: How far actions may differ: as a share of their range, or discrete ones' scores as a share of
+#: the largest score.
+AGREEMENT = 1e-5
+
+#: Standard deviations from the mean up to which that holds. Beyond, float32 loses digits in any
+#: order of summation, and actions may differ in proportion: a wild row must not veto an export.
+FAR = 5
+
+#: Observations that a check looks at; of more, as many are taken at even distances.
+ENOUGH = 10_000
+
+#: Of the noise in the check of stochastic actions.
+SEED = 0
+
+Rows = Float32[np.ndarray, "n width"]
+PerRow = Float[np.ndarray, " n"]
+
+#: The actions of an exported policy: the likeliest, or drawn with the noise of a seed.
+Act = Callable[[Rows, int | None], np.ndarray]
+
+
+def likely_observations(policy: Policy, count: int = 1000, *, seed: int = 0) -> Rows:
+    """Random observations with the mean and the deviation of the data that the policy saw."""
+    mean, scale = policy.normaliser.mean, policy.normaliser.scale
+    draws = np.random.default_rng(seed).standard_normal((count, len(mean)), np.float32)
+    return mean + scale * draws
+
+
+def some_of(policy: Policy, observations) -> Rows:
+    """Enough rows to check with, of the width that the policy takes."""
+    rows = np.asarray(observations, np.float32)
+    width = len(policy.normaliser.mean)
+    if rows.ndim != 2 or rows.shape[1] != width or not len(rows):
+        raise LobsDICEError(
+            f"the policy takes observations of {width} numbers; those to check it with are an "
+            f"array of shape {rows.shape}"
+        )
+    return np.ascontiguousarray(rows[:: -(-len(rows) // ENOUGH)])
+
+
+def draw(policy: Policy, seed: int, count: int) -> Rows:
+    """The noise that the policy draws for so many observations."""
+    space, random = policy.action_space, np.random.default_rng(seed)
+    if isinstance(space, Box):
+        return random.standard_normal((count, space.size), np.float32)
+    return random.gumbel(size=(count, space.n)).astype(np.float32)
+
+
+def require_agreement(
+    path: Path, policy: Policy, observations: Rows, act: Act, *, stochastic: bool
+) -> float:
+    """The largest difference found; more than `AGREEMENT` is an error."""
+    seed = SEED if stochastic else None
+    batches = (observations, observations[:1])
+    found = float(np.max([difference(policy, x, act(x, seed), seed) for x in batches]))
+    if not found <= AGREEMENT:  # so that NaN is refused, too
+        raise LobsDICEError(
+            f"{path} was not written: its actions differ from the policy's by {found:.2g} of "
+            f"their range, and {AGREEMENT:.0e} is allowed"
+        )
+    return found
+
+
+def difference(policy: Policy, observations: Rows, actions: np.ndarray, seed: int | None) -> float:
+    """How far actions are from the policy's: see `AGREEMENT`. Infinite if of another type."""
+    random = None if seed is None else np.random.default_rng(seed)
+    if isinstance(policy.action_space, Discrete):
+        errors = _in_score(policy.action_space, policy.scores(observations, random), actions)
+    else:
+        errors = _in_range(policy.action_space, policy(observations, random), actions)
+    if errors is None:
+        return np.inf
+    deviations = np.abs(policy.normaliser(observations)).max(axis=1)
+    return float((errors / np.maximum(1, deviations / FAR)).max())
+
+
+def _in_range(space: Box, expected, actions: np.ndarray) -> PerRow | None:
+    if actions.shape != expected.shape or actions.dtype != expected.dtype:
+        return None
+    low, high = np.asarray(space.low), np.asarray(space.high)
+    errors = np.abs(actions.astype(np.float64) - expected)
+    # Between 1e6 and 1e6 + 1 there are 16 numbers: two neighbours are as good as equal.
+    errors -= 2 * np.spacing(np.maximum(np.abs(low), np.abs(high)).astype(np.float32))
+    return np.maximum(errors / (high - low), 0).max(axis=1)
+
+
+def _in_score(space: Discrete, scores: np.ndarray, actions: np.ndarray) -> PerRow | None:
+    """How much lower the policy scores the actions than its own: rounding may decide a tie."""
+    if actions.shape != scores.shape[:-1] or actions.dtype != np.int64:
+        return None
+    actions = actions.astype(np.int64)  # ONNX Runtime's are C's `long long`, another type
+    if len(space.outside(actions)):
+        return None
+    chosen = np.take_along_axis(scores, actions[:, None], axis=1)[:, 0]
+    return (scores.max(axis=1) - chosen) / np.maximum(np.abs(scores).max(axis=1), 1)

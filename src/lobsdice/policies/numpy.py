@@ -1,0 +1,173 @@
+"""A policy as one Python file that needs nothing but NumPy, weights included."""
+
+import base64
+import json
+import subprocess
+import sys
+import tempfile
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from lobsdice import __version__
+from lobsdice.data.files import atomic
+from lobsdice.data.spaces import LOG_STD_BOUNDS, MEAN_BOUND, Box
+from lobsdice.errors import LobsDICEError
+from lobsdice.policies.agreement import Rows, require_agreement, some_of
+from lobsdice.policies.layers import layers
+from lobsdice.policies.policy import Policy, to_json
+
+#: Seconds after which an interpreter that acts on the observations of a check is given up.
+PATIENCE = 300
+
+START = '''\
+"""A policy, written by lobsdice {version}. It needs Python 3.9 or newer and NumPy.
+
+`predict` takes one observation of {width} numbers, or an array of them, to {actions},
+both in the units of the recordings. With a generator, actions are drawn at random as the
+policy says; without one they are the likeliest:
+
+    predict(observation)
+    predict(observation, np.random.default_rng(0))
+"""
+
+import base64
+
+import numpy as np
+
+OBSERVATION_SIZE = {width}
+OBSERVATION_NAMES = {names}
+ACTION_SPACE = {space}
+
+
+def predict(observation, random=None):
+    """The action for an observation, or the actions for an array of them."""
+    x = np.asarray(observation, np.float32)
+    if x.shape[-1:] != (OBSERVATION_SIZE,):
+        wanted = f"observations of {{OBSERVATION_SIZE}} numbers"
+        raise ValueError(f"the policy takes {{wanted}}, not of shape {{x.shape}}")
+    if not np.isfinite(x).all():
+        raise ValueError(f"the policy takes finite numbers, not {{x}}")
+    x = (x - MEAN) / SCALE
+    for weight, bias in LAYERS[:-1]:
+        x = np.maximum(x @ weight + bias, 0)
+    weight, bias = LAYERS[-1]
+    return _action(x @ weight + bias, random)
+
+
+'''
+
+BOX = """\
+def _action(output, random):
+    size = output.shape[-1] // 2
+    x = np.clip(output[..., :size], {mean_low}, {mean_high})
+    if random is not None:
+        std = np.exp(np.clip(output[..., size:], {std_low}, {std_high}))
+        x = x + std * random.standard_normal(x.shape, np.float32)
+    return np.minimum(np.maximum(CENTRE + HALF * np.tanh(x), LOW), HIGH)
+
+
+"""
+
+DISCRETE = """\
+def _action(output, random):
+    if random is not None:
+        output = output + random.gumbel(size=output.shape)
+    return output.argmax(axis=-1)
+
+
+"""
+
+ARRAY = '''\
+def _array(shape, text):
+    """float32, the lowest byte first, in base64."""
+    return np.frombuffer(base64.b64decode(text), "<f4").astype(np.float32).reshape(shape)
+
+
+'''
+
+#: Run by the interpreter that checks a file.
+CHECK = """\
+import runpy, sys
+import numpy as np
+file, rows, actions, seed = sys.argv[1:]
+random = np.random.default_rng(int(seed)) if seed else None
+np.save(actions, runpy.run_path(file)["predict"](np.load(rows), random))
+"""
+
+
+def export_numpy(policy: Policy, path: str | Path, observations) -> float:
+    """Write a Python file, and say how far its actions on these observations are from the policy's.
+
+    The difference is a share of the actions' range; a file that differs by more than 1e-5 is not
+    written.
+    """
+    path = Path(path)
+    rows = some_of(policy, observations)
+    with atomic(path) as temporary:
+        temporary.write_text(to_source(policy), encoding="utf-8")
+        act = Interpreter(temporary)
+        found = [
+            require_agreement(path, policy, rows, act, stochastic=stochastic)
+            for stochastic in (False, True)
+        ]
+    return max(found)
+
+
+def to_source(policy: Policy) -> str:
+    """The text of the file."""
+    space, normaliser = policy.action_space, policy.normaliser
+    box = isinstance(space, Box)
+    start = START.format(
+        version=__version__,
+        width=len(normaliser.mean),
+        names=_list(normaliser.names),
+        space=json.dumps(to_json(space)),
+        actions=f"an action of {space.size} numbers" if box else f"one of {space.n} actions",
+    )
+    limits = dict(zip(("std_low", "std_high"), LOG_STD_BOUNDS, strict=True))
+    act = BOX.format(mean_low=-MEAN_BOUND, mean_high=MEAN_BOUND, **limits) if box else DISCRETE
+    arrays = {"MEAN": normaliser.mean, "SCALE": normaliser.scale}
+    if box:
+        arrays |= {name.upper(): array for name, array in policy.bounds._asdict().items()}
+    named = "".join(f"{name} = {_array(array)}\n" for name, array in arrays.items())
+    pairs = "".join(f"    ({_array(w)}, {_array(b)}),\n" for w, b in layers(policy))
+    return f"{start}{act}{ARRAY}{named}LAYERS = [\n{pairs}]\n"
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """Acts as a Python file says, in an interpreter that knows nothing of this one."""
+
+    path: Path
+
+    def __call__(self, observations: Rows, seed: int | None) -> np.ndarray:
+        with tempfile.TemporaryDirectory() as name:
+            rows, actions = Path(name) / "rows.npy", Path(name) / "actions.npy"
+            np.save(rows, observations)
+            self._run(str(rows), str(actions), "" if seed is None else str(seed))
+            return np.load(actions)
+
+    def _run(self, *arguments: str) -> None:
+        command = [sys.executable, "-I", "-c", CHECK, str(self.path.resolve()), *arguments]
+        try:
+            result = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+        except subprocess.TimeoutExpired as error:
+            raise LobsDICEError(f"the exported file has not acted in {PATIENCE} s") from error
+        if result.returncode:
+            reason = (result.stderr.strip().splitlines() or ["no reason given"])[-1]
+            raise LobsDICEError(f"the exported file does not run: {reason}")
+
+
+def _list(names: tuple[str, ...]) -> str:
+    lines = "".join(f"    {name!a},\n" for name in names)
+    return f"[\n{lines}]" if names else "[]"
+
+
+def _array(array: np.ndarray) -> str:
+    """An expression that gives the array."""
+    text = base64.b64encode(np.ascontiguousarray(array, "<f4").tobytes()).decode("ascii")
+    lines = "\n".join(textwrap.wrap(text, 96))
+    return f'_array({array.shape}, """\n{lines}\n""")'

@@ -1,0 +1,185 @@
+"""A policy as an ONNX graph: the user's units on both sides, normaliser and bounds inside.
+
+observation  float32 [batch, width]
+noise        float32 [batch, size], of stochastic policies alone: standard normal for actions
+             in a box, standard Gumbel (-log(-log(u)), u uniform in (0, 1)) for discrete ones
+action       float32 [batch, size], or int64 [batch]
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lobsdice import __version__
+from lobsdice.data.files import atomic
+from lobsdice.data.spaces import LOG_STD_BOUNDS, MEAN_BOUND, Box
+from lobsdice.errors import require
+from lobsdice.policies.agreement import Rows, draw, require_agreement, some_of
+from lobsdice.policies.layers import layers
+from lobsdice.policies.policy import Policy, to_json
+
+#: Old enough for the runtimes of the last years, on whatever device.
+OPSET, IR_VERSION = 17, 8
+
+
+def export_onnx(
+    policy: Policy, path: str | Path, observations, *, stochastic: bool = False
+) -> float:
+    """Write an ONNX file, and say how far its actions on these observations are from the policy's.
+
+    The difference is a share of the actions' range; a file that differs by more than 1e-5 is not
+    written.
+    """
+    path = Path(path)
+    rows = some_of(policy, observations)
+    graph = to_onnx(policy, stochastic=stochastic).SerializeToString()
+    with atomic(path) as temporary:
+        temporary.write_bytes(graph)
+        act = Session(temporary, policy)
+        return require_agreement(path, policy, rows, act, stochastic=stochastic)
+
+
+def to_onnx(policy: Policy, *, stochastic: bool = False) -> Any:
+    """The model, as an `onnx.ModelProto`."""
+    onnx = _require("onnx")
+    graph = Graph(onnx)
+    if isinstance(policy.action_space, Box):
+        _add_box(graph, policy, policy.action_space, stochastic)
+    else:
+        _add_discrete(graph, policy, stochastic)
+    model = onnx.helper.make_model(
+        graph.finish(_inputs(onnx, policy, stochastic), _output(onnx, policy)),
+        opset_imports=[onnx.helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="lobsdice",
+        producer_version=__version__,
+    )
+    onnx.helper.set_model_props(model, metadata(policy, stochastic))
+    onnx.checker.check_model(model, full_check=True)
+    return model
+
+
+def metadata(policy: Policy, stochastic: bool) -> dict[str, str]:
+    """What the file says of itself."""
+    kind = "standard normal" if isinstance(policy.action_space, Box) else "standard Gumbel"
+    return {
+        "lobsdice_version": __version__,
+        "observation_size": str(len(policy.normaliser.mean)),
+        "observation_names": json.dumps(policy.normaliser.names),
+        "action_space": json.dumps(to_json(policy.action_space)),
+        "noise": kind if stochastic else "none",
+    }
+
+
+@dataclass(frozen=True)
+class Session:
+    """Acts as an ONNX file says."""
+
+    path: Path
+    policy: Policy
+    """For the kind of its noise."""
+
+    def __call__(self, observations: Rows, seed: int | None) -> np.ndarray:
+        runtime = _require("onnxruntime")
+        options = runtime.SessionOptions()
+        options.log_severity_level = 3  # it would speak of devices that it does not find
+        session = runtime.InferenceSession(self.path, options, providers=["CPUExecutionProvider"])
+        feed = {"observation": observations}
+        if seed is not None:
+            feed["noise"] = draw(self.policy, seed, len(observations))
+        (action,) = session.run(["action"], feed)
+        return np.asarray(action)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Nodes and constants, as they are added; every name in it is that of one value."""
+
+    onnx: Any
+    nodes: list[Any] = field(default_factory=list)
+    constants: list[Any] = field(default_factory=list)
+
+    def add(self, kind: str, *inputs: str, to: str, **attributes: Any) -> str:
+        """A node; the name of its output."""
+        self.nodes.append(self.onnx.helper.make_node(kind, inputs, [to], **attributes))
+        return to
+
+    def constant(self, name: str, value) -> str:
+        array = np.ascontiguousarray(value, np.float32)
+        self.constants.append(self.onnx.numpy_helper.from_array(array, name))
+        return name
+
+    def affine(self, x: str, weight: np.ndarray, bias: np.ndarray, *, to: str) -> str:
+        names = self.constant(f"{to}_weight", weight), self.constant(f"{to}_bias", bias)
+        return self.add("Gemm", x, *names, to=to)
+
+    def clipped(self, x: str, low: float, high: float, *, to: str) -> str:
+        bounds = self.constant(f"{to}_low", low), self.constant(f"{to}_high", high)
+        return self.add("Clip", x, *bounds, to=to)
+
+    def finish(self, inputs: Sequence[Any], output: Any) -> Any:
+        return self.onnx.helper.make_graph(self.nodes, "policy", inputs, [output], self.constants)
+
+
+def _add_hidden(graph: Graph, policy: Policy) -> str:
+    """All but the last layer."""
+    mean = graph.constant("mean", policy.normaliser.mean)
+    scale = graph.constant("scale", policy.normaliser.scale)
+    x = graph.add("Sub", "observation", mean, to="centred")
+    x = graph.add("Div", x, scale, to="state")
+    for i, (weight, bias) in enumerate(layers(policy)[:-1]):
+        x = graph.affine(x, weight, bias, to=f"layer_{i}")
+        x = graph.add("Relu", x, to=f"hidden_{i}")
+    return x
+
+
+def _add_box(graph: Graph, policy: Policy, box: Box, stochastic: bool) -> None:
+    hidden, (weight, bias), n = _add_hidden(graph, policy), layers(policy)[-1], box.size
+    x = graph.affine(hidden, weight[:, :n], bias[:n], to="location")
+    x = graph.clipped(x, -MEAN_BOUND, MEAN_BOUND, to="location_clipped")
+    if stochastic:
+        spread = graph.affine(hidden, weight[:, n:], bias[n:], to="log_std")
+        spread = graph.clipped(spread, *LOG_STD_BOUNDS, to="log_std_clipped")
+        spread = graph.add("Exp", spread, to="std")
+        spread = graph.add("Mul", spread, "noise", to="deviation")
+        x = graph.add("Add", x, spread, to="drawn")
+    x = graph.add("Tanh", x, to="inner_action")
+    bounds = policy.bounds
+    x = graph.add("Mul", x, graph.constant("half", bounds.half), to="scaled")
+    x = graph.add("Add", x, graph.constant("centre", bounds.centre), to="shifted")
+    x = graph.add("Max", x, graph.constant("low", bounds.low), to="above_low")
+    graph.add("Min", x, graph.constant("high", bounds.high), to="action")
+
+
+def _add_discrete(graph: Graph, policy: Policy, stochastic: bool) -> None:
+    x = graph.affine(_add_hidden(graph, policy), *layers(policy)[-1], to="scores")
+    if stochastic:
+        x = graph.add("Add", x, "noise", to="noisy_scores")
+    graph.add("ArgMax", x, to="action", axis=-1, keepdims=0)
+
+
+def _inputs(onnx: Any, policy: Policy, stochastic: bool) -> list[Any]:
+    widths = {"observation": len(policy.normaliser.mean)}
+    if stochastic:
+        widths["noise"] = policy.action_space.feature_size
+    kind = onnx.TensorProto.FLOAT
+    return [
+        onnx.helper.make_tensor_value_info(name, kind, ["batch", width])
+        for name, width in widths.items()
+    ]
+
+
+def _output(onnx: Any, policy: Policy) -> Any:
+    if isinstance(policy.action_space, Box):
+        kind, shape = onnx.TensorProto.FLOAT, ["batch", policy.action_space.size]
+    else:
+        kind, shape = onnx.TensorProto.INT64, ["batch"]
+    return onnx.helper.make_tensor_value_info("action", kind, shape)
+
+
+_require = partial(require, needed_by="exporting to ONNX", extra="onnx")

@@ -1,0 +1,173 @@
+"""A trained policy, ready to act: NumPy alone, in the user's units on both sides."""
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Float32, Int64
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from lobsdice.data.files import atomic
+from lobsdice.data.prepare import Normaliser
+from lobsdice.data.spaces import LOG_STD_BOUNDS, MEAN_BOUND, ActionSpace, Box, Discrete
+from lobsdice.errors import LobsDICEError, NotFiniteError
+
+Action = Float32[np.ndarray, "*n action"] | Int64[np.ndarray, "*n"] | np.int64
+
+#: The key of a policy file's metadata under which all that is no array stands.
+FACTS = "lobsdice_policy"
+
+
+class Bounds(NamedTuple):
+    """What takes actions from [-1, 1] to the user's units."""
+
+    centre: Float32[np.ndarray, " action"]
+    half: Float32[np.ndarray, " action"]
+    low: Float32[np.ndarray, " action"]
+    high: Float32[np.ndarray, " action"]
+
+
+@dataclass(frozen=True, eq=False)
+class Policy:
+    """From an observation, or an array of them, to an action."""
+
+    weights: tuple[Float32[np.ndarray, "_ _"], ...]
+    biases: tuple[Float32[np.ndarray, " _"], ...]
+    normaliser: Normaliser
+    action_space: ActionSpace
+
+    def __call__(self, observation, random: np.random.Generator | None = None) -> Action:
+        """The likeliest action; with a generator, a random one from the policy's distribution."""
+        if isinstance(self.action_space, Discrete):
+            return self.scores(observation, random).argmax(axis=-1)
+        output = self._network(observation)
+        size = output.shape[-1] // 2
+        mean = np.clip(output[..., :size], -MEAN_BOUND, MEAN_BOUND)
+        if random is not None:
+            std = np.exp(np.clip(output[..., size:], *LOG_STD_BOUNDS))
+            mean = mean + std * random.standard_normal(mean.shape, np.float32)
+        centre, half, low, high = self.bounds
+        # Rounding may put the sum a last digit beyond a bound, which Gymnasium's spaces refuse.
+        return np.minimum(np.maximum(centre + half * np.tanh(mean), low), high)
+
+    def scores(
+        self, observation, random: np.random.Generator | None = None
+    ) -> Float[np.ndarray, "*n actions"]:
+        """Of each discrete action: its log probability and a constant, and noise for a draw."""
+        scores = self._network(observation)
+        return scores if random is None else scores + random.gumbel(size=scores.shape)
+
+    def predict(self, observation, state=None, episode_start=None, deterministic: bool = True):
+        """`(action, state)`, as users of Stable-Baselines3 expect."""
+        del episode_start
+        return self(observation, None if deterministic else np.random.default_rng()), state
+
+    def save(self, path: str | Path) -> None:
+        """Write the policy to one file, for `load_policy`."""
+        arrays = {f"weight_{i}": w for i, w in enumerate(self.weights)}
+        arrays |= {f"bias_{i}": b for i, b in enumerate(self.biases)}
+        arrays |= {"mean": self.normaliser.mean, "scale": self.normaliser.scale}
+        arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+        facts = {
+            "indicator": self.normaliser.indicator,
+            "action_space": to_json(self.action_space),
+            "observation_names": self.normaliser.names,
+        }
+        with atomic(path) as temporary:
+            temporary.write_bytes(save(arrays, metadata={FACTS: json.dumps(facts)}))
+
+    def _network(self, observation) -> np.ndarray:
+        normaliser = self.normaliser
+        with np.errstate(over="ignore"):  # what is too large is refused below
+            x = np.asarray(observation, np.float32)
+        _check_observation(x, len(normaliser.mean))
+        x = (x - normaliser.mean) / normaliser.scale
+        if normaliser.indicator:
+            x = np.concatenate([x, np.zeros_like(x[..., :1])], axis=-1)
+        for w, b in zip(self.weights[:-1], self.biases[:-1], strict=True):
+            x = x @ w
+            x += b
+            np.maximum(x, 0, out=x)
+        return x @ self.weights[-1] + self.biases[-1]
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """Of actions in a box."""
+        box = self.action_space
+        assert isinstance(box, Box)
+        centre, end = (box.decode(np.full(box.size, x, np.float32)) for x in (0, 1))
+        return Bounds(
+            centre, end - centre, np.asarray(box.low, np.float32), np.asarray(box.high, np.float32)
+        )
+
+
+def _check_observation(x: np.ndarray, width: int) -> None:
+    """Raise on what would silently give a useless action."""
+    if x.shape[-1:] != (width,):
+        raise LobsDICEError(
+            f"the policy takes observations of {width} numbers, not of shape {x.shape}"
+        )
+    if not (finite := np.isfinite(x)).all():
+        place = np.argwhere(~finite)[0].tolist()
+        raise NotFiniteError(
+            f"the policy takes finite 32-bit numbers, but observation{place} is {x[tuple(place)]}"
+        )
+
+
+def load_policy(path: str | Path) -> Policy:
+    """The policy that `Policy.save` wrote. Nothing is unpickled, and JAX is not needed."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            facts = json.loads((file.metadata() or {})[FACTS])
+            arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        layers = range(sum(key.startswith("weight_") for key in arrays))
+        policy = Policy(
+            weights=tuple(arrays[f"weight_{i}"] for i in layers),
+            biases=tuple(arrays[f"bias_{i}"] for i in layers),
+            normaliser=Normaliser(
+                arrays["mean"],
+                arrays["scale"],
+                bool(facts["indicator"]),
+                tuple(map(str, facts.get("observation_names", ()))),
+            ),
+            action_space=space_from_json(facts["action_space"]),
+        )
+        _check(policy)
+    except FileNotFoundError as error:
+        raise LobsDICEError(f"{path}: there is no such file") from error
+    except (SafetensorError, LobsDICEError, KeyError, TypeError, ValueError, OSError) as error:
+        raise LobsDICEError(f"{path}: not a policy that lobsdice wrote ({error})") from error
+    return policy
+
+
+def to_json(space: ActionSpace) -> dict:
+    """An action space as plain data."""
+    if isinstance(space, Box):
+        return {"low": list(space.low), "high": list(space.high)}
+    return {"n": space.n}
+
+
+def space_from_json(facts: dict) -> ActionSpace:
+    """The inverse of `to_json`."""
+    return Discrete(facts["n"]) if "n" in facts else Box.of(facts["low"], facts["high"])
+
+
+def _check(policy: Policy) -> None:
+    """Raise unless the arrays fit each other: a file may have been edited."""
+    normaliser, space = policy.normaliser, policy.action_space
+    outputs = 2 * space.size if isinstance(space, Box) else space.n
+    width = len(normaliser.mean)
+    sizes = [width + normaliser.indicator, *(b.size for b in policy.biases)]
+    wanted = [*pairwise(sizes), *((n,) for n in sizes[1:]), (width,), (width,)]
+    arrays = (*policy.weights, *policy.biases, normaliser.mean, normaliser.scale)
+    if [x.shape for x in arrays] != wanted or sizes[-1] != outputs:
+        raise ValueError("its arrays do not fit each other")
+    if len(normaliser.names) not in (0, width):
+        raise ValueError(f"it names {len(normaliser.names)} of {width} observed numbers")
+    if not all(x.dtype == np.float32 and np.isfinite(x).all() for x in arrays):
+        raise ValueError("its arrays hold other things than finite float32 numbers")

@@ -1,0 +1,170 @@
+"""A short clip of a policy, and of a demonstration where its states can be drawn.
+
+A clip is one picture that holds all frames, which the page's script shows one after the other, so
+that it can be stopped, and several can be looked at side by side.
+"""
+
+import base64
+import io
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lobsdice.data.episodes import Episodes
+from lobsdice.environments.evaluate import check_actions, episode_seeds
+from lobsdice.environments.gym import returns
+from lobsdice.environments.play import UNKNOWN_SPEED, open_environment
+from lobsdice.policies.policy import Policy
+from lobsdice.report.html import Html, join, tag
+
+FRAMES, FRAMES_PER_SECOND = 60, 12.5
+#: Frames side by side in the picture; the width of one; the quality of all.
+COLUMNS, WIDTH, QUALITY = 10, 280, 50
+#: Recorded numbers are float32; states that were put back into a simulator must give them again.
+TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Clip:
+    """What was seen, and what it was."""
+
+    frames: Sequence[np.ndarray]
+    caption: str
+
+
+@dataclass(frozen=True, eq=False)
+class Clips:
+    policy: Clip
+    expert: Clip | None
+    seconds: float
+    """Between two frames."""
+
+
+def film(policy: Policy, whose: str, environment: str, expert: Episodes | None) -> Clips:
+    """The first episode that `lobsdice evaluate` measures, and the first demonstration."""
+    env = open_environment(environment, Path("a clip rather than a window"))
+    try:
+        check_actions(env, policy, environment)
+        speed = env.metadata.get("render_fps") or UNKNOWN_SPEED
+        every = max(1, round(speed / FRAMES_PER_SECOND))
+        acting = _policy_clip(env, policy, whose, every)
+        shown = None if expert is None else _expert_clip(env, expert, every)
+        return Clips(acting, shown, every / speed)
+    finally:
+        env.close()
+
+
+def _policy_clip(env: Any, policy: Policy, whose: str, every: int) -> Clip:
+    frames: list[np.ndarray] = []
+    steps = 0
+
+    def act(observation: np.ndarray, random: np.random.Generator):
+        nonlocal steps
+        if steps % every == 0 and len(frames) < FRAMES:
+            frames.append(small(env.render()))
+        steps += 1
+        return policy(observation)
+
+    (found,) = returns(env, act, episode_seeds(1, 0))
+    caption = f"{whose}: an episode of {steps:,} steps with return {found:,.0f}"
+    return Clip(
+        frames, f"{caption}, of which this is the beginning" if steps > every * FRAMES else caption
+    )
+
+
+def _expert_clip(env: Any, expert: Episodes, every: int) -> Clip | None:
+    """The recorded states as the simulator draws them; None where they are not all of its state."""
+    put = _placing(env.unwrapped, expert.state_size)
+    if put is None:
+        return None
+    states = expert.observations[: expert.lengths[0] + 1]
+    frames = []
+    for step, there in enumerate(put(states[: every * FRAMES])):
+        if not there:
+            return None
+        if step % every == 0:
+            frames.append(small(env.render()))
+    return Clip(
+        frames,
+        f"The expert: demonstration 0, {expert.lengths[0]:,} steps, drawn from its recorded states",
+    )
+
+
+def _placing(world: Any, size: int) -> Callable[[np.ndarray], Iterator[bool]] | None:
+    """How to put recorded states into one of Gymnasium's MuJoCo environments.
+
+    Their observations are positions and velocities; of the former the first one or two, how far
+    the body has come, are left out, and are the sums of the velocities here.
+    """
+    model = getattr(world, "model", None)
+    if model is None or not hasattr(world, "set_state") or not hasattr(world, "_get_obs"):
+        return None
+    hidden = model.nq + model.nv - size
+    if hidden not in (0, 1, 2):
+        return None
+
+    def put(states: np.ndarray) -> Iterator[bool]:
+        where = np.zeros(hidden)
+        for state in states.astype(np.float64):
+            position, velocity = np.split(state, [model.nq - hidden])
+            world.set_state(np.concatenate([where, position]), velocity)
+            where = where + velocity[:hidden] * world.dt
+            seen = world._get_obs()
+            yield seen.shape == state.shape and bool(np.allclose(seen, state, atol=TOLERANCE))
+
+    return put
+
+
+def small(frame: np.ndarray) -> np.ndarray:
+    """A frame as wide as clips are."""
+    from PIL import Image
+
+    picture = Image.fromarray(frame)
+    height = round(WIDTH * picture.height / picture.width)
+    return np.asarray(picture.resize((WIDTH, height), Image.Resampling.LANCZOS))
+
+
+def section(clips: Clips) -> Html:
+    """The clips side by side, with one handle for all."""
+    shown = [clip for clip in (clips.policy, clips.expert) if clip is not None]
+    last = max(len(clip.frames) for clip in shown) - 1
+    slider = tag("input", type="range", min=0, max=last, value=0, aria_label="Moment of the clip")
+    player = tag("div", tag("button", "Play", type="button"), slider, class_="player")
+    films = tag("div", map(_figure, shown), class_="clips")
+    return tag("div", join([films, player]), class_="films", data_seconds=f"{clips.seconds:g}")
+
+
+def _figure(clip: Clip) -> Html:
+    height, width = clip.frames[0].shape[:2]
+    lines = math.ceil(len(clip.frames) / COLUMNS)
+    style = (
+        f"aspect-ratio:{width}/{height};background-size:{100 * COLUMNS}% {100 * lines}%;"
+        f"background-image:url({_picture(clip.frames)})"
+    )
+    picture = tag(
+        "div",
+        class_="film",
+        role="img",
+        aria_label=clip.caption,
+        data_frames=len(clip.frames),
+        data_columns=COLUMNS,
+        style=style,
+    )
+    return tag("figure", picture, tag("figcaption", clip.caption), class_="clip")
+
+
+def _picture(frames: Sequence[np.ndarray]) -> str:
+    """All frames in rows, as a data URI."""
+    from PIL import Image
+
+    height, width = frames[0].shape[:2]
+    sheet = Image.new("RGB", (COLUMNS * width, math.ceil(len(frames) / COLUMNS) * height))
+    for i, frame in enumerate(frames):
+        sheet.paste(Image.fromarray(frame), (i % COLUMNS * width, i // COLUMNS * height))
+    file = io.BytesIO()
+    sheet.save(file, "WEBP", quality=QUALITY)
+    return f"data:image/webp;base64,{base64.b64encode(file.getvalue()).decode()}"

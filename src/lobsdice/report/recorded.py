@@ -1,0 +1,203 @@
+"""What a run's folder says about the run, without anything that lies elsewhere."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lobsdice.errors import LobsDICEError
+from lobsdice.experiments.control.trials import TRIALS
+from lobsdice.training.folder import RunFolder
+from lobsdice.training.loggers import Row, measured
+
+
+@dataclass(frozen=True, eq=False)
+class Variant:
+    """Runs that differ in nothing but the seed."""
+
+    label: str
+    rows: Sequence[Row]
+    runs: Sequence[int]
+
+    @property
+    def steps(self) -> list[int]:
+        """When something was measured."""
+        return sorted({row["step"] for row in self.rows})
+
+    def values(self, metric: str, steps: Sequence[int]) -> np.ndarray:
+        """An array [run, step], NaN where nothing was measured."""
+        found = np.full((len(self.runs), len(steps)), np.nan)
+        places = {step: i for i, step in enumerate(steps)}
+        numbers = {run: i for i, run in enumerate(self.runs)}
+        for row in self.rows:
+            if row["step"] in places and isinstance(row.get(metric), int | float):
+                found[numbers[row["run"]], places[row["step"]]] = row[metric]
+        return np.where(np.isfinite(found), found, np.nan)
+
+    def ends(self, metric: str) -> np.ndarray:
+        """The last value of each run that has one."""
+        return np.array([v[~np.isnan(v)][-1] for v in self._measured(metric)])
+
+    def bests(self, metric: str) -> tuple[np.ndarray, list[int]]:
+        """The largest value of each run that has one, and its step."""
+        found, steps = self._measured(metric), self.steps
+        return np.array([np.nanmax(v) for v in found]), [steps[np.nanargmax(v)] for v in found]
+
+    def _measured(self, metric: str) -> list[np.ndarray]:
+        return [v for v in self.values(metric, self.steps) if not np.isnan(v).all()]
+
+
+class Origin(NamedTuple):
+    """What a run of an experiment learned from."""
+
+    task: str
+    demonstrations: int
+    mixture: tuple[int, ...]
+    """Offline episodes of each of `SOURCES`."""
+    subsample: int
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """A run's folder as it was found."""
+
+    path: Path
+    config: Mapping[str, Any]
+    rows: Sequence[Row]
+    failures: Mapping[int, str]
+    damage: str | None = None
+    """Why it cannot be said whether there were failures."""
+    origins: Sequence[Origin] = ()
+    """One for each run of an experiment; none where the runs are not of one."""
+
+    @property
+    def name(self) -> str:
+        """The folder's own name; `.` and `..` have none."""
+        return self.path.name or self.path.resolve().name
+
+    @property
+    def runs(self) -> Sequence[Mapping[str, Any]]:
+        return self.config["run"]["runs"]
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        return self.config["about"] or {}
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What `lobsdice train` was told; nothing where the run was made in another way."""
+        return self.about.get("settings", {})
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """The task or the files that the data is from, by the names of `lobsdice train`."""
+        if self.origins:
+            distinct = (list(dict.fromkeys(column)) for column in zip(*self.origins, strict=True))
+            found = zip(Origin._fields, distinct, strict=True)
+            return {key: values[0] if len(values) == 1 else values for key, values in found}
+        task, files = ("task", "demonstrations", "mixture"), ("expert", "offline", "labelled")
+        keys = task if self.settings.get("task") else files
+        return {key: self.settings.get(key) for key in keys}
+
+    @property
+    def algorithms(self) -> list[str]:
+        return list(dict.fromkeys(run["algorithm"]["name"] for run in self.runs))
+
+    @property
+    def planned(self) -> int:
+        return self.runs[0]["options"]["steps"]
+
+    @property
+    def done(self) -> int:
+        return max((row["step"] for row in self.rows), default=0)
+
+    @property
+    def finished(self) -> bool:
+        return self.done >= self.planned
+
+    @property
+    def environment(self) -> str | None:
+        """Where the policies were evaluated, unless some were here and some there."""
+        task = self.named.get("task")
+        return task if isinstance(task, str) else self.settings.get("env")
+
+    @property
+    def metrics(self) -> list[str]:
+        """Everything that was measured, in the order of the table."""
+        return list(dict.fromkeys(key for row in self.rows for key in measured(row)))
+
+    @cached_property
+    def variants(self) -> list[Variant]:
+        """The runs, those together that differ in the seed alone."""
+        groups: dict[str, list[int]] = {}
+        for number, run in enumerate(self.runs):
+            groups.setdefault(str({**run, "seed": None}), []).append(number)
+        flat = [self._flat(numbers[0]) for numbers in groups.values()]
+        return [
+            Variant(label, [row for row in self.rows if row["run"] in numbers], numbers)
+            for label, numbers in zip(labels(flat, self.name), groups.values(), strict=True)
+        ]
+
+    def _flat(self, number: int) -> dict[str, Any]:
+        """All about one run; of what it learned from, what that is instead of a mere number."""
+        flat = flatten(self.runs[number])
+        if not self.origins:
+            return flat
+        origin = self.origins[number]
+        told = origin._asdict() | {"mixture": "/".join(map(str, origin.mixture))}
+        return {key: value for key, value in flat.items() if key != "data"} | told
+
+
+def recorded(path: Path) -> Recorded:
+    """Read a run's folder; an error only where there is nothing to report on."""
+    folder = RunFolder(path)
+    config, rows = folder.config(), folder.rows()
+    try:
+        failures, damage = folder.failures(), None
+    except LobsDICEError as error:
+        failures, damage = {}, str(error)
+    return Recorded(path, config, rows, failures, damage, origins_of(path, config))
+
+
+def origins_of(path: Path, config: Mapping[str, Any]) -> list[Origin]:
+    """What an experiment has written down of its fleet."""
+    try:
+        found = [
+            Origin(t["environment"], t["demonstrations"], tuple(t["mixture"]), t["subsample"])
+            for t in json.loads((path / TRIALS).read_text())
+        ]
+    except (OSError, ValueError, TypeError, KeyError):
+        return []  # as of any run that was made in Python
+    return found if len(found) == len(config["run"]["runs"]) else []
+
+
+def labels(flat: Sequence[Mapping[str, Any]], alone: str) -> list[str]:
+    """What tells configurations apart, in a few words."""
+    if len(flat) == 1:
+        return [alone]
+    different = differences(flat)
+    different.pop("seed", None)
+    return [
+        ", ".join(f"{key.split('.')[-1]} {values[i]}" for key, values in different.items())
+        for i in range(len(flat))
+    ]
+
+
+def differences(flat: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """The keys whose values are not the same everywhere, and these values."""
+    keys = dict.fromkeys(key for one in flat for key in one)
+    values = {key: [one.get(key) for one in flat] for key in keys}
+    return {k: v for k, v in values.items() if any(x != v[0] for x in v)}
+
+
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings as one level, with names such as `algorithm.alpha`."""
+    found: dict[str, Any] = {}
+    for key, value in tree.items():
+        nested = isinstance(value, Mapping)
+        found |= flatten(value, f"{prefix}{key}.") if nested else {f"{prefix}{key}": value}
+    return found

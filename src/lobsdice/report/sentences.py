@@ -1,0 +1,80 @@
+"""What was learned from what, and how it went, in a few sentences."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from lobsdice.data.episodes import Episodes
+from lobsdice.environments.tasks.table import SOURCES
+from lobsdice.errors import plural
+from lobsdice.report.recorded import Origin, Recorded
+from lobsdice.report.scores import Summary, brief
+
+
+def learned(run: Recorded, expert: Episodes | None, offline: Episodes | None) -> str:
+    """The task in one sentence; without the recordings it has fewer numbers."""
+    settings = run.settings
+    names = " and ".join(run.algorithms)
+    if settings.get("task"):
+        given = f"the built-in task {settings['task']}: "
+        given += f"{_demonstrations(expert)} and {_episodes(offline)}"
+    elif settings.get("expert"):
+        demos, logs = settings["expert"], [Path(path).name for path in settings["offline"]]
+        given = f"{_demonstrations(expert)} in {Path(demos).name} and {_episodes(offline)} in "
+        given += ", ".join(logs)
+    elif run.origins:
+        given = _of_experiment(run.origins)
+    else:
+        given = "demonstrations and logs that it was given in Python"
+    return f"{names} learned to act from {given}."
+
+
+def _of_experiment(origins: Sequence[Origin]) -> str:
+    different = list(dict.fromkeys(origins))
+    if len(different) > 1:
+        tasks = " and ".join(dict.fromkeys(origin.task for origin in different))
+        return f"{len(different)} sets of data of {tasks}, which are listed below"
+    (origin,) = different
+    kept = f" (one transition in {origin.subsample})" if origin.subsample > 1 else ""
+    counts = zip(origin.mixture, SOURCES, strict=True)
+    episodes = ", ".join(f"{count:,} {source}" for count, source in counts if count)
+    demonstrations = plural(origin.demonstrations, "demonstration")
+    return f"{demonstrations}{kept} of {origin.task} and its recorded episodes: {episodes}"
+
+
+def _demonstrations(expert: Episodes | None) -> str:
+    if expert is None:
+        return "the demonstrations"
+    return f"{plural(len(expert), 'demonstration')} ({plural(expert.steps, 'transition')})"
+
+
+def _episodes(offline: Episodes | None) -> str:
+    if offline is None:
+        return "the recorded episodes"
+    return f"{plural(len(offline), 'recorded episode')} ({plural(offline.steps, 'transition')})"
+
+
+def progress(run: Recorded) -> str:
+    """Whether it came to its end."""
+    runs = plural(len(run.runs), "run")
+    if run.finished:
+        return f"Training finished: {plural(run.planned, 'step')}, {runs}."
+    if not run.rows:
+        return f"Training has not come to its first evaluation yet ({run.planned:,} steps planned)."
+    return f"Training is not finished: step {run.done:,} of {run.planned:,}, {runs}."
+
+
+def outcome(summary: Summary | None, *, variants: int) -> str:
+    """How good the policies are, as far as anyone knows."""
+    if variants > 1:
+        return "The runs differ in more than the seed; they are compared below."
+    if summary is None:
+        return (
+            "No environment was given, so that returns are unknown; what can be said without one "
+            "stands below."
+        )
+    mean = f"The last {'policies reach' if summary.runs > 1 else 'policy reaches'} "
+    mean += f"a {summary.metric} of {brief(summary.last)}"
+    if summary.runs > 1:
+        mean += f" on average (95 % interval over {summary.runs} seeds: {summary.interval})"
+    scale = ", where 0 is a random policy and 100 the expert" if summary.metric == "score" else ""
+    return f"{mean}{scale}."

@@ -1,0 +1,197 @@
+"""Which recordings did it imitate? The weight of each offline episode."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from lobsdice.data.episodes import Episodes
+from lobsdice.errors import LobsDICEError
+from lobsdice.report.charts import Chart, Line
+from lobsdice.report.curves import thinned
+from lobsdice.report.html import Column, Html, join, number, table, tag
+from lobsdice.training.diagnostics import episode_weights, row_weights
+from lobsdice.training.folder import RunFolder
+from lobsdice.training.train import Fleet
+
+#: Rows of the table, at most.
+MOST_ROWS = 1000
+#: Episodes that are named in words.
+NAMED = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """The share of each offline episode in the learned distribution, and where it lies."""
+
+    offline: Episodes
+    share: Float64[np.ndarray, " episodes"]
+    file: str | None
+    """The one file that all episodes come from; None where each source is a file of its own."""
+    runs: int
+    """Over how many runs shares are means."""
+
+    @cached_property
+    def order(self) -> Int64[np.ndarray, " episodes"]:
+        """Episodes, the heaviest first."""
+        return np.argsort(-self.share, kind="stable")
+
+    @property
+    def half(self) -> int:
+        """How many episodes, the heaviest, hold half of the weight; all, if there is none."""
+        enough = np.searchsorted(np.cumsum(self.share[self.order]), 0.5) + 1
+        return min(int(enough), len(self.share))
+
+    @cached_property
+    def sources(self) -> list[str]:
+        """What each episode's source is called."""
+        if self.offline.source is None:
+            return [self.file or "recording"] * len(self.offline)
+        return [self.offline.source_names[i] for i in self.offline.source]
+
+    @cached_property
+    def groups(self) -> Int64[np.ndarray, " episodes"]:
+        """Within which episodes are numbered: the file, as far as it is known."""
+        if self.file is not None or self.offline.source is None:
+            return np.zeros(len(self.offline), np.int64)
+        return self.offline.source
+
+
+def weigh(folder: RunFolder, fleet: Fleet, offline: Episodes, file: str | None) -> Weights:
+    """The mean over the runs that have not failed."""
+    checkpoint = folder.read_checkpoint(jax.eval_shape(fleet.begin))
+    if checkpoint is None:
+        raise LobsDICEError("there is no checkpoint, which holds the networks that weigh")
+    found = []
+    for i, member in enumerate(fleet.members):
+        if i in checkpoint.failures:
+            continue
+        nets = jax.tree.map(lambda x, i=i: x[i], checkpoint.state.nets)
+        data = fleet.datas[member.data]
+        found.append(episode_weights(row_weights(member.algorithm, nets, data), data, len(offline)))
+    if not found:
+        raise LobsDICEError("every run has failed")
+    return Weights(offline, np.mean(found, axis=0), file, len(found))
+
+
+def section(weights: Weights) -> Html:
+    """What the weights say, drawn and in a table that can be sorted."""
+    kinds = len(set(weights.sources)) > 1
+    by_source = tag("div", tag("h3", "By source"), _by_source(weights)) if kinds else None
+    return join(
+        [
+            tag("p", _sentence(weights)),
+            tag("div", _concentration(weights), by_source, class_="charts wide"),
+            tag("h3", "By episode"),
+            tag("p", COLUMNS, class_="quiet"),
+            _table(weights, kinds),
+        ]
+    )
+
+
+COLUMNS = (
+    "“Per step” is the weight of one of its steps, where 1 is that of an average step. Episodes "
+    "and steps are numbered from 0 in their file or source."
+)
+
+
+def _sentence(weights: Weights) -> str:
+    if not weights.share.any():
+        return "No recorded transition has any weight."
+    numbers = _numbers(weights)
+    names = [f"{weights.sources[i]} {numbers[i]}" for i in weights.order[:NAMED]]
+    mean = f" (mean over {weights.runs} seeds)" if weights.runs > 1 else ""
+    return (
+        f"Half of the weight{mean} lies on {weights.half:,} of {len(weights.share):,} episodes. "
+        f"The heaviest: {', '.join(names)}."
+    )
+
+
+def _numbers(weights: Weights) -> Int64[np.ndarray, " episodes"]:
+    """Of each episode in its file, from 0."""
+    return _before(weights, np.ones_like(weights.groups))
+
+
+def _before(
+    weights: Weights, amount: Int64[np.ndarray, " episodes"]
+) -> Int64[np.ndarray, " episodes"]:
+    """The sum over the episodes that come before each one in its file."""
+    found = np.empty_like(amount)
+    for group in np.unique(weights.groups):
+        mine = weights.groups == group
+        found[mine] = np.cumsum(amount[mine]) - amount[mine]
+    return found
+
+
+def _concentration(weights: Weights) -> Html:
+    total = np.concatenate([[0.0], np.cumsum(weights.share[weights.order])])
+    lengths = weights.offline.lengths[weights.order]
+    even = np.concatenate([[0.0], np.cumsum(lengths) / lengths.sum()])
+    some = np.array(thinned(range(len(total))))
+    lines = [Line("of the weight", 100 * total[some]), Line("of the steps", 100 * even[some], 7)]
+    return Chart(
+        "How concentrated the weight is",
+        some,
+        lines,
+        x_label="heaviest episodes",
+        note="The share, in per cent, of the weight and of all steps that the heaviest hold.",
+        limits=(0.0, 100.0),
+        legend=True,
+        value=f"half on {number(weights.half)}",
+    ).html()
+
+
+def _by_source(weights: Weights) -> Html:
+    sources, lengths = np.array(weights.sources), weights.offline.lengths
+    rows = [
+        {
+            "source": str(name),
+            "episodes": int((sources == name).sum()),
+            "steps": float(lengths[sources == name].sum() / lengths.sum()),
+            "weight": float(weights.share[sources == name].sum()),
+        }
+        for name in dict.fromkeys(weights.sources)
+    ]
+    columns = [
+        Column("source"),
+        Column("episodes"),
+        Column("steps", percent=True),
+        Column("weight", bar=True, percent=True),
+    ]
+    return table(columns, rows, label="Weight by source")
+
+
+def _table(weights: Weights, kinds: bool) -> Html:
+    columns = [
+        *([Column("source")] if kinds or weights.file is None else []),
+        Column("episode"),
+        Column("share", "weight", bar=True, percent=True),
+        Column("times", "per step"),
+        Column("steps"),
+        Column("first", "first step"),
+        *([Column("return")] if weights.offline.rewards is not None else []),
+    ]
+    rows = _rows(weights)
+    options = {"sortable": True, "sorted_by": "share", "most": MOST_ROWS}
+    return table(columns, rows, label="Weight by episode", **options)
+
+
+def _rows(weights: Weights) -> list[dict[str, Any]]:
+    lengths, returns = weights.offline.lengths, weights.offline.returns()
+    numbers, first = _numbers(weights), _before(weights, lengths)
+    even = lengths / lengths.sum()
+    return [
+        {
+            "source": weights.sources[i],
+            "episode": int(numbers[i]),
+            "share": float(weights.share[i]),
+            "times": float(weights.share[i] / even[i]),
+            "steps": int(lengths[i]),
+            "first": int(first[i]),
+            "return": None if returns is None else float(returns[i]),
+        }
+        for i in weights.order.tolist()
+    ]

@@ -1,0 +1,1 @@
+"""Training: the engine, fleets of runs, the folder of a run, and offline measures."""

@@ -1,0 +1,265 @@
+"""A run's folder: what training writes, and how it goes on after an interruption.
+
+    config.json              everything that determines the run, and what it was made with
+    metrics.csv              tidy rows: step, run, seed, returns, losses
+    checkpoint.safetensors   the state of all runs of the fleet, the step, and whose state it is
+    policies/                last-<run>.safetensors, best-<run>, selected-<run>
+
+Each file is replaced atomically, the checkpoint last, so that whatever moment a run is killed at,
+it goes on from its last checkpoint and ends with the same bits.
+"""
+
+import csv
+import hashlib
+import json
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from lobsdice import __version__
+from lobsdice.data.files import atomic
+from lobsdice.data.prepare import Data
+from lobsdice.errors import LobsDICEError
+from lobsdice.policies.policy import Policy, load_policy, to_json
+from lobsdice.training.loggers import Row
+
+CONFIG, METRICS, CHECKPOINT = "config.json", "metrics.csv", "checkpoint.safetensors"
+#: The key of a checkpoint's metadata under which all that is no array stands.
+FACTS = "lobsdice_checkpoint"
+
+
+class Checkpoint(NamedTuple):
+    """All that is needed to go on."""
+
+    step: int
+    state: Any
+    failures: dict[int, str]
+    """For each run of the fleet that has stopped, when and why."""
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The folder of one fleet."""
+
+    path: Path
+
+    def begin(self, run: Mapping[str, Any], about: Mapping[str, Any], *, resume: bool) -> None:
+        """Write down what is to be run, or check that it is what the folder holds."""
+        if not resume:
+            self.refuse_existing()
+            config = {"run": run, "made_with": made_with(), "about": about}
+            with atomic(self.path / CONFIG) as temporary:
+                temporary.write_text(json.dumps(config, indent=2) + "\n")
+            return
+        config = self.config()
+        refuse_change(self.path, config["run"], json.loads(json.dumps(run)))
+        _warn_of_change(config["made_with"], made_with())
+        self._sweep()
+
+    def refuse_existing(self) -> None:
+        """Raise unless a new run can be begun here."""
+        if self.path.exists() and not self.path.is_dir():
+            raise LobsDICEError(f"{self.path} is a file; a run needs a folder")
+        if any((self.path / name).exists() for name in (CONFIG, CHECKPOINT)):
+            raise LobsDICEError(
+                f"{self.path} already holds a run; resume it, or choose another folder"
+            )
+
+    def config(self) -> dict[str, Any]:
+        """What `begin` wrote."""
+        path = self.path / CONFIG
+        try:
+            config = json.loads(path.read_text())
+            if set(config) != {"run", "made_with", "about"}:
+                raise ValueError("it is not what lobsdice writes")
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise LobsDICEError(f"{self.path} holds no run") from error
+        except (OSError, ValueError, TypeError) as error:
+            raise LobsDICEError(f"{path} cannot be read: {error}") from error
+        return config
+
+    def write_rows(self, rows: Sequence[Row]) -> None:
+        """Replace metrics.csv; columns stand in the order in which they first appear."""
+        columns = list(dict.fromkeys(key for row in rows for key in row))
+        with atomic(self.path / METRICS) as temporary, temporary.open("w", newline="") as file:
+            writer = csv.DictWriter(file, columns, restval="")
+            writer.writeheader()
+            writer.writerows(rows)
+
+    def rows(self, *, until: int | None = None) -> list[Row]:
+        """The rows of metrics.csv, of steps up to `until`."""
+        rows = read_rows(self.path / METRICS)
+        if not all(isinstance(row.get("run"), int) for row in rows):
+            raise LobsDICEError(f"{self.path / METRICS} is damaged: there are rows without a run")
+        return [row for row in rows if until is None or row["step"] <= until]
+
+    def write_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Replace the checkpoint."""
+        step, state, failures = checkpoint
+        arrays = {name: np.ascontiguousarray(leaf) for name, leaf in named_leaves(state)}
+        facts = {"step": step, "failures": failures, "config": self._digest()}
+        metadata = {FACTS: json.dumps(facts)}
+        with atomic(self.path / CHECKPOINT) as temporary:
+            temporary.write_bytes(save(arrays, metadata=metadata))
+
+    def read_checkpoint(self, like: Any) -> Checkpoint | None:
+        """The last checkpoint, if there is one; its state has the structure of `like`."""
+        path = self.path / CHECKPOINT
+        if not path.exists():
+            return None
+        with _opened(path) as (file, facts):
+            leaves = [file.get_tensor(name) for name, _ in named_leaves(like)]
+        fits = [x.shape for x in leaves] == [x.shape for x in jax.tree.leaves(like)]
+        if not fits or facts["config"] != self._digest():
+            raise LobsDICEError(f"{path} does not belong to the run of {self.path / CONFIG}")
+        state = jax.tree.unflatten(jax.tree.structure(like), map(jax.numpy.asarray, leaves))
+        return Checkpoint(facts["step"], state, facts["failures"])
+
+    def failures(self) -> dict[int, str]:
+        """For each run that had stopped at the last checkpoint, when and why."""
+        path = self.path / CHECKPOINT
+        if not path.exists():
+            return {}
+        with _opened(path) as (_, facts):
+            return facts["failures"]
+
+    def policy_path(self, which: str, run: int) -> Path:
+        """The file of a run's `last`, `best` or `selected` policy."""
+        return self.path / "policies" / f"{which}-{run}.safetensors"
+
+    def policies(self, which: str = "last") -> dict[int, Policy]:
+        """The `last`, `best` or `selected` policy of each run that has one; some failed early."""
+        paths = {i: self.policy_path(which, i) for i in range(len(self.config()["run"]["runs"]))}
+        found = {i: load_policy(path) for i, path in paths.items() if path.exists()}
+        if not found:
+            raise LobsDICEError(f"{self.path} holds no {which} policies (yet)")
+        return found
+
+    def _digest(self) -> str:
+        """A short name for the run, configuration and data."""
+        text = json.dumps(self.config()["run"], sort_keys=True)
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+    def _sweep(self) -> None:
+        """Remove the temporary files of a process that was killed while writing."""
+        for name in (CONFIG, METRICS, CHECKPOINT, "policies/*.safetensors"):
+            path = self.path / name
+            for left_over in path.parent.glob(f".{path.stem}.????????{path.suffix}"):
+                left_over.unlink(missing_ok=True)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """A checkpoint's file, and all in it that is no array."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            facts = json.loads((file.metadata() or {})[FACTS])
+            failures = {int(run): why for run, why in facts["failures"].items()}
+            yield file, facts | {"failures": failures}
+    except (SafetensorError, KeyError, ValueError, OSError) as error:
+        raise LobsDICEError(f"{path} is damaged: {error}") from error
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a table of steps, without its empty cells; none where there is no file."""
+    if not path.exists():
+        return []
+    try:
+        with path.open(newline="") as file:
+            lines = list(csv.DictReader(file))
+    except (csv.Error, UnicodeError) as error:
+        raise LobsDICEError(f"{path} is damaged: {error}") from error
+    # None is the key of cells beyond the header, and the value where a row ends before it.
+    if any(None in (*line, *line.values()) for line in lines):
+        raise LobsDICEError(f"{path} is damaged: there are rows of another length than its header")
+    rows: list[Row] = [{k: _number(v) for k, v in line.items() if v != ""} for line in lines]
+    if not all(isinstance(row.get("step"), int) for row in rows):
+        raise LobsDICEError(f"{path} is damaged: there are rows without a step")
+    return rows
+
+
+def named_leaves(tree: Any) -> list[tuple[str, Any]]:
+    """The leaves of a tree with their places in it, such as `.nets.policy.net.weights[0]`."""
+    return [
+        (jax.tree_util.keystr(path), x) for path, x in jax.tree_util.tree_leaves_with_path(tree)
+    ]
+
+
+def fingerprint(data: Data) -> str:
+    """A short name for everything in a data set that training and its policies depend on."""
+    digest = hashlib.blake2b(digest_size=16)
+    normaliser = data.normaliser
+    parts = (data.init, *data.expert, *data.offline, *(data.labelled or ()))
+    for array in (*parts, normaliser.mean, normaliser.scale):
+        digest.update(f"{array.shape}{array.dtype}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    digest.update(json.dumps([to_json(data.action_space), bool(normaliser.indicator)]).encode())
+    return digest.hexdigest()
+
+
+def describe(hyperparameters: Any) -> dict[str, Any]:
+    """A dataclass of hyperparameters as plain data, with its name."""
+    return {"name": type(hyperparameters).__name__, **asdict(hyperparameters)}
+
+
+def made_with() -> dict[str, str]:
+    """What the last bits of a run depend on, besides its configuration."""
+    return {
+        "lobsdice": __version__,
+        "jax": jax.__version__,
+        "numpy": np.__version__,
+        "device": jax.devices()[0].device_kind,
+    }
+
+
+def refuse_change(path: Path, old: Any, new: Any) -> None:
+    """Raise, naming the first difference, unless two configurations are equal."""
+    if difference := _difference(old, new, ""):
+        raise LobsDICEError(
+            f"{path} holds another run, which cannot be resumed as this one: {difference}"
+        )
+
+
+def _difference(old: Any, new: Any, where: str) -> str | None:
+    """The first difference between two trees of plain data, in words."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        keys = dict.fromkeys([*old, *new])
+        found = (_difference(old.get(k), new.get(k), f"{where}.{k}".lstrip(".")) for k in keys)
+        return next(filter(None, found), None)
+    if isinstance(old, list) and isinstance(new, list):
+        if len(old) != len(new):
+            return f"number of {where}: {len(old)} before, {len(new)} now"
+        pairs = enumerate(zip(old, new, strict=True))
+        return next(filter(None, (_difference(*xy, f"{where}[{i}]") for i, xy in pairs)), None)
+    if old == new:
+        return None
+    if where.endswith("fingerprint"):
+        return "the data has changed"
+    return f"{where}: {json.dumps(old)} before, {json.dumps(new)} now"
+
+
+def _warn_of_change(old: Mapping[str, str], new: Mapping[str, str]) -> None:
+    changes = [f"{k} {old.get(k)} before, {new[k]} now" for k in new if old.get(k) != new[k]]
+    if changes:
+        warnings.warn(
+            f"the last bits may differ from those of an uninterrupted run: {'; '.join(changes)}",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def _number(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text

@@ -1,0 +1,194 @@
+"""Where the rows of a run go besides metrics.csv: the terminal, TensorBoard, Weights & Biases.
+
+A logger is anything that can be called with the rows of a step, one for each run of the fleet.
+"""
+
+import os
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lobsdice import console
+from lobsdice.errors import LobsDICEError, require
+
+Row = dict[str, Any]
+Logger = Callable[[Sequence[Row]], None]
+
+#: Columns that say which row it is; all others are measured.
+NAMES = ("step", "run", "seed")
+#: What a narrow terminal should show before all else.
+FIRST = ("step", "runs", "score", "return")
+#: Where there is no terminal, a line holds the columns that would stand side by side in this width.
+LINE = 120
+
+
+@dataclass
+class LiveTable:
+    """A line for each step that is logged: the mean of every column over the runs."""
+
+    widths: dict[str, int] = field(default_factory=dict)
+    """Of the columns shown; chosen when the first line is printed."""
+
+    def __call__(self, rows: Sequence[Row]) -> None:
+        if not rows:
+            return
+        means = summary(rows)
+        if not console.err.is_terminal:
+            shown = fitting(means, LINE)
+            step, *others = (f"{name} {_text(means[name])}" for name in means if name in shown)
+            return console.say(f"{step}: {', '.join(others)}")
+        if not self.widths:
+            self.widths = fitting(means, console.err.width)
+            console.say("  ".join(f"{name:>{n}}" for name, n in self.widths.items()))
+        console.say("  ".join(f"{_text(means.get(k)):>{n}}" for k, n in self.widths.items()))
+
+
+def summary(rows: Sequence[Row]) -> Row:
+    """The rows of one step as one: the mean of each column, and the number of runs if several."""
+    runs = {"runs": len(rows)} if len(rows) > 1 else {}
+    means = {name: float(np.mean([row[name] for row in rows])) for name in measured(rows[0])}
+    return {"step": rows[0]["step"]} | runs | means
+
+
+def fitting(row: Row, width: int) -> dict[str, int]:
+    """As many columns as stand side by side in `width`, the foremost first, and their widths."""
+    names = [*(name for name in FIRST if name in row), *(n for n in row if n not in FIRST)]
+    ends = np.cumsum([max(len(name), 9) + 2 for name in names]) - 2
+    return {n: max(len(n), 9) for n, end in zip(names, ends, strict=True) if end <= width}
+
+
+def measured(row: Row) -> dict[str, float | int]:
+    """What a row says besides which row it is."""
+    return {name: value for name, value in row.items() if name not in NAMES}
+
+
+def _text(value: float | int | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.5g}"
+
+
+@dataclass
+class Pace:
+    """Tells a progress bar of steps done and their rate; the first piece, which compiles, aside."""
+
+    advance: console.Advance
+    left: int
+    counted: int = 0
+    since: float | None = None
+
+    def begin(self, done: int) -> None:
+        """Before the first step of this process; `done` of them were taken earlier."""
+        self.advance(done, note="compiling ..." if self.left else "")
+        if self.left and not console.err.is_terminal:
+            console.say("compiling ...")
+
+    def __call__(self, steps: int) -> None:
+        now = time.monotonic()
+        self.left -= steps
+        if self.since is None:
+            self.since = now
+            return self.advance(steps, note="")
+        self.counted += steps
+        rate = self.counted / max(now - self.since, 1e-9)
+        note = f"{rate:,.0f} steps/s"
+        if not console.err.is_terminal:  # the bar of a terminal shows the time left itself
+            note = f"({note}, {timedelta(seconds=round(self.left / rate))} left)"
+        self.advance(steps, note=note)
+
+
+class TensorBoard:
+    """Event files for TensorBoard in `folder`, in a folder of its own for each run."""
+
+    def __init__(self, folder: str | Path):
+        names = ("proto.event_pb2", "event_file_writer", "summary")
+        parts = (_require(f"tensorboardX.{name}", extra="tensorboard") for name in names)
+        self.events, self.files, self.summaries = parts
+        self.folder = Path(folder)
+        self.writers: dict[int, Any] = {}
+        weakref.finalize(self, _close, self.writers)
+
+    def __call__(self, rows: Sequence[Row]) -> None:
+        try:
+            for row in rows:
+                self._log(row)
+        except OSError as error:
+            raise LobsDICEError(f"cannot write {self.folder}: {error.strerror or error}") from error
+
+    def _log(self, row: Row) -> None:
+        # Not by the SummaryWriter, whose thread may lose the last rows when the program ends.
+        if row["run"] not in self.writers:
+            self.writers[row["run"]] = self._open(row)
+        writer = self.writers[row["run"]]
+        for name, value in measured(row).items():
+            writer.write_event(self._event(row, summary=self.summaries.scalar(name, value)))
+        writer.flush()
+
+    def _open(self, row: Row) -> Any:
+        path = self.folder / f"run-{row['run']}"
+        path.mkdir(parents=True, exist_ok=True)
+        writer = self.files.EventsWriter(str(path / "events"), f".{os.getpid()}.{row['step']}")
+        # Steps from here on that an interrupted process left in older files are not to be shown.
+        start = self.events.SessionLog(status=self.events.SessionLog.START)
+        writer.write_event(self._event(row, session_log=start))
+        return writer
+
+    def _event(self, row: Row, **content: Any) -> Any:
+        return self.events.Event(wall_time=time.time(), step=row["step"], **content)
+
+
+def _close(writers: dict[int, Any]) -> None:
+    for writer in writers.values():
+        writer.close()
+
+
+class WandB:
+    """Weights & Biases: a group `name` in `project`, with one of its runs for each run of ours.
+
+    Whether it is online, offline or disabled is left to the user's environment (WANDB_MODE).
+    With the same `identity` an interrupted run goes on where it was.
+    """
+
+    def __init__(
+        self,
+        project: str,
+        *,
+        name: str,
+        identity: str | None = None,
+        folder: str | Path | None = None,
+        config: Mapping[str, Any] | None = None,
+    ):
+        self.package = _require("wandb", extra="wandb")
+        self.options = {"project": project, "group": name, "dir": folder and str(folder)}
+        self.name, self.identity, self.config = name, identity, dict(config or {})
+        self.runs: dict[int, Any] = {}
+
+    def __call__(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            if row["run"] not in self.runs:
+                self.runs[row["run"]] = self._start(row)
+            self.runs[row["run"]].log(measured(row), step=row["step"])
+
+    def _start(self, row: Row) -> Any:
+        number = row["run"]
+        try:
+            return self.package.init(
+                **self.options,
+                name=f"{self.name}-{number}",
+                id=self.identity and f"{self.identity}-{number}",
+                resume="allow" if self.identity else None,
+                config=self.config | {"run": number, "seed": row["seed"]},
+                reinit="create_new",
+            )
+        except (self.package.Error, OSError) as error:
+            raise LobsDICEError(f"Weights & Biases: {error}") from error
+
+
+_require = partial(require, needed_by="this log")

@@ -1,0 +1,234 @@
+"""What every algorithm owes the training loop, and the skeleton in the docs too."""
+
+import re
+from dataclasses import fields, replace
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from worlds import beginning, noise_data
+
+from lobsdice.algorithms import ALGORITHMS
+from lobsdice.algorithms.base import Algorithm, Batch
+from lobsdice.training.engine import Member, Options, draw, pack, run_chunk
+from lobsdice.training.train import Fleet, iterate
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def skeleton() -> type[Algorithm]:
+    """The algorithm that docs/adding_an_algorithm.md shows."""
+    text = (DOCS / "adding_an_algorithm.md").read_text()
+    code = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    assert len(code) == 1
+    module = ModuleType("skeleton")
+    exec(code[0], vars(module))
+    return module.WeightedBC
+
+
+def small(kind) -> Algorithm:
+    """Small networks, and penalties in every step: one kind of step is half the compilation."""
+    sizes = {"width": 8, "penalty_every": 1}
+    return kind(**{f.name: sizes[f.name] for f in fields(kind) if f.name in sizes})
+
+
+SMALL = [small(kind) for kind in [*ALGORITHMS.values(), skeleton()]]
+#: All tests of an algorithm run in one process, and share what it has compiled.
+each_algorithm = pytest.mark.parametrize(
+    "algorithm",
+    [
+        pytest.param(a, id=type(a).__name__, marks=pytest.mark.xdist_group(type(a).__name__))
+        for a in SMALL
+    ],
+)
+
+
+def outcome(*members, datas):
+    """The networks of a fleet after two chunks of steps."""
+    options = Options(steps=8, batch_size=4)
+    fleet = Fleet(tuple(replace(m, options=options) for m in members), tuple(datas))
+    before = programs()
+    *_, last = iterate(fleet, every=4, begin=(0, beginning(fleet)))
+    assert programs() - before <= 1, "one compiled program serves all chunks"
+    return last.state.nets
+
+
+def programs() -> int:
+    """How many versions of the training program have been compiled."""
+    program: Any = run_chunk
+    return program._cache_size()
+
+
+def equal(x, y):
+    return jax.tree.map(jnp.shape, x) == jax.tree.map(jnp.shape, y) and all(
+        map(jnp.array_equal, jax.tree.leaves(x), jax.tree.leaves(y))
+    )
+
+
+def changed(value):
+    match value:
+        case bool():
+            return not value
+        case int():
+            return value + 2
+        case float():
+            return value / 2
+    raise TypeError(value)
+
+
+@each_algorithm
+def test_the_same_seed_gives_the_same_bits_and_another_seed_does_not(algorithm):
+    datas = [noise_data()]
+    first = outcome(Member(algorithm, seed=3), datas=datas)
+    assert equal(first, outcome(Member(algorithm, seed=3), datas=datas))
+    assert not equal(first, outcome(Member(algorithm, seed=4), datas=datas))
+    assert all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(first))
+
+
+def shapes(algorithm, data):
+    """The shapes of an algorithm's networks."""
+    nets = jax.eval_shape(
+        lambda key: algorithm.init(key, data.state_size, data.action_space), jax.random.key(0)
+    )
+    return [leaf.shape for leaf in jax.tree.leaves(nets)]
+
+
+def rates(algorithm):
+    """Its learning rates in the first steps."""
+    return [jax.tree.map(float, algorithm.rates(jnp.int32(step))) for step in range(4)]
+
+
+DATA = noise_data()
+
+
+def rows(n: int) -> Batch:
+    pool, slices = pack([DATA])
+    return draw(jax.random.key(0), pool, jax.tree.map(lambda x: x[0], slices), n)
+
+
+def started(algorithm, seed: int = 0):
+    return algorithm.init(jax.random.key(seed), DATA.state_size, DATA.action_space)
+
+
+def losses(algorithm, nets):
+    """All that is logged, and the sum of the losses."""
+    total, metrics = algorithm.loss(nets, rows(16), jax.random.key(1), penalised=1)
+    return metrics | {"total": total}
+
+
+#: The slope of each of them in each network; compiled once for all real hyperparameters.
+slopes = jax.jit(lambda algorithm, nets: jax.jacrev(partial(losses, algorithm))(nets))
+
+
+def program(algorithm) -> str:
+    """What is computed, as text."""
+    nets = jax.eval_shape(started, algorithm)
+    return str(jax.make_jaxpr(partial(losses, algorithm))(nets))
+
+
+def after(algorithm):
+    """Where a step's hook takes networks that have moved a little; targets are among them."""
+    moved = jax.tree.map(lambda x: x + 1, started(algorithm))
+    apart = zip(moved, started(algorithm, seed=1), strict=True)
+    nets = type(moved)(*(one if i % 2 else other for i, (one, other) in enumerate(apart)))
+    return algorithm.after_step(nets)
+
+
+@each_algorithm
+def test_every_hyperparameter_matters(algorithm):
+    """In the networks' shapes, the rates, the hook after a step, or the slopes of the losses."""
+    nets = started(algorithm)
+    for field in fields(algorithm):
+        other = replace(algorithm, **{field.name: changed(getattr(algorithm, field.name))})
+        seen = shapes(other, DATA) != shapes(algorithm, DATA) or rates(other) != rates(algorithm)
+        seen = seen or not equal(after(algorithm), after(other))
+        if seen or field.name == "penalty_every":  # which the loop looks at
+            continue
+        if isinstance(field.default, float):
+            assert not equal(slopes(algorithm, nets), slopes(other, nets)), field.name
+        else:
+            assert program(algorithm) != program(other), field.name
+
+
+@each_algorithm
+def test_one_compiled_program_serves_all_chunks_and_real_hyperparameters(algorithm):
+    datas = [noise_data()]
+    outcome(Member(algorithm), datas=datas)
+    before = programs()
+    reals = [f.name for f in fields(algorithm) if isinstance(f.default, float)]
+    outcome(Member(replace(algorithm, **dict.fromkeys(reals, 0.5)), seed=1), datas=datas)
+    assert programs() == before
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_algorithm_has_a_page_that_names_its_options_and_their_defaults(name):
+    page = (DOCS / "algorithms" / f"{name}.md").read_text()
+    for field in fields(ALGORITHMS[name]):  # pyright: ignore[reportArgumentType]
+        assert f"| `{field.name}` | {field.default} |" in page, field.name
+
+
+@each_algorithm
+def test_each_loss_moves_only_its_own_network(algorithm):
+    found = slopes(algorithm, started(algorithm))
+    del found["total"]
+    owners = set()
+    for name, slope in found.items():
+        moved = [
+            net
+            for net, part in slope._asdict().items()
+            if any(jnp.any(leaf != 0) for leaf in jax.tree.leaves(part))
+        ]
+        assert len(moved) == 1, (name, moved)
+        owners.add(moved[0])
+    assert "policy" in owners
+
+
+@each_algorithm
+def test_penalties_count_for_as_many_steps_as_they_stand_for(algorithm, key):
+    loss = jax.jit(algorithm.loss, static_argnames="penalised")
+    arguments = (started(algorithm), rows(16), key)
+    (plain, _), (total, metrics) = (loss(*arguments, penalised=n) for n in (0, 3))
+    penalties = sum(value for name, value in metrics.items() if name.endswith("_penalty"))
+    np.testing.assert_allclose(total - plain, 3 * penalties, rtol=1e-3, atol=1e-5)
+
+
+@each_algorithm
+def test_metrics_have_the_same_names_in_penalised_and_plain_steps(algorithm, key):
+    nets = jax.eval_shape(started, algorithm)
+    names = [
+        set(jax.eval_shape(partial(algorithm.loss, penalised=penalised), nets, rows(4), key)[1])
+        for penalised in (1, 0)
+    ]
+    assert names[0] == names[1]
+
+
+@each_algorithm
+def test_every_loss_is_measured_on_rows_held_out_and_all_that_is_measured_is_finite(algorithm, key):
+    fleet = Fleet((Member(algorithm),), (DATA,))
+    measures = fleet.diagnosis()(beginning(fleet))
+    _, logged = jax.eval_shape(
+        partial(algorithm.loss, penalised=0), started(algorithm), rows(4), key
+    )
+    names = {name for name in logged if name.endswith("_loss")}
+    assert names and {f"held_out_{name}" for name in names} <= set(measures)
+    assert not set(measures) & set(logged)
+    assert all(value.shape == (1,) and np.isfinite(value) for value in measures.values())
+
+
+@each_algorithm
+def test_a_fleet_gives_what_its_runs_give_alone(algorithm):
+    """Runs that differ in seed, data and every real hyperparameter, together and one by one."""
+    reals = {f.name: getattr(algorithm, f.name) for f in fields(algorithm)}
+    reals = {name: x * 0.8 for name, x in reals.items() if isinstance(x, float)}
+    datas = [noise_data(), noise_data(seed=1)]
+    members = [Member(algorithm, seed=0, data=0), Member(replace(algorithm, **reals), 5, 1)]
+    together = outcome(*members, datas=datas)
+    for i, member in enumerate(members):
+        alone = outcome(replace(member, data=0), datas=[datas[member.data]])
+        for x, y in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
+            np.testing.assert_allclose(x[i], y[0], rtol=1e-5, atol=1e-7)

@@ -1,0 +1,330 @@
+"""`lobsdice train`, `resume` and `evaluate`, in real processes that get killed, and in this one."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+from made_runs import make_run
+from worlds import noise
+
+from lobsdice.data.episodes import Episodes, concatenate
+from lobsdice.data.formats import write
+
+COMMAND = [sys.executable, "-m", "lobsdice.cli"]
+#: Forty checkpoints, some milliseconds apart.
+SIZES = ["--width", "8", "--batch-size", "8", "--steps", "640", "--every", "16"]
+TIMEOUT = 240
+#: One process for all that need a run which nothing interrupted.
+with_whole_run = pytest.mark.xdist_group("whole run")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory) -> Path:
+    """A folder with demonstrations and recordings."""
+    folder = tmp_path_factory.mktemp("world")
+    write(folder / "demos.npz", noise(40, seed=1).without_actions())
+    write(folder / "logs.npz", noise(80, seed=0))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory) -> dict[str, str]:
+    """All processes share what one of them has compiled."""
+    cache = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path_factory.mktemp("cache"))}
+    return {**os.environ, **cache, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+
+
+@pytest.fixture(scope="module")
+def start(world, environment):
+    """Start a command in the world's folder."""
+
+    def start(*words, command=COMMAND) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*command, *map(str, words)],
+            cwd=world,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return start
+
+
+def training(out: Path) -> list[str]:
+    data = ["--expert", "demos.npz", "--offline", "logs.npz"]
+    return ["train", "lobsdice", *data, *SIZES, "--out", str(out)]
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=TIMEOUT)
+    return process.returncode, out, err
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """All that a run leaves, but for config.json."""
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name != "config.json"]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+@pytest.fixture(scope="module")
+def whole(world, start) -> Path:
+    """A run that nothing interrupted."""
+    code, out, err = finish(start(*training(world / "whole")))
+    assert code == 0, err
+    assert out == f"policies: {world / 'whole' / 'policies'}\n"
+    assert "compiling ..." in err and "step 640: " in err
+    return world / "whole"
+
+
+def ends_like(whole: Path, out: Path, start) -> None:
+    code, _, err = finish(start("resume", out))
+    assert code == 0, err
+    assert contents(out) == contents(whole)
+
+
+def wait_for(process: subprocess.Popen[str], condition) -> None:
+    limit = time.monotonic() + TIMEOUT
+    while not condition():
+        assert process.poll() is None, "the process has ended before its time"
+        assert time.monotonic() < limit
+        time.sleep(0.0005)
+
+
+def checkpoints(out: Path, count: int):
+    """A condition: that many checkpoints have been written since now."""
+    path, seen = out / "checkpoint.safetensors", set()
+
+    def condition() -> bool:
+        if path.exists():
+            seen.add(path.stat().st_mtime_ns)
+        return len(seen) > count
+
+    condition()
+    return condition
+
+
+@with_whole_run
+def test_killed_at_any_moment_a_run_ends_with_the_same_bits(tmp_path, whole, start):
+    out = tmp_path / "run"
+    moments = [
+        lambda: (out / "config.json").exists(),
+        lambda: any(out.glob(".*")),  # in the midst of writing a file
+        checkpoints(out, 8),
+    ]
+    process = start(*training(out))
+    for moment in moments:
+        wait_for(process, moment)
+        process.send_signal(signal.SIGKILL)
+        assert finish(process)[0] == -signal.SIGKILL
+        process = start("resume", out)
+    assert finish(process)[0] == 0
+    assert contents(out) == contents(whole)
+
+
+@with_whole_run
+def test_ctrl_c_says_how_to_go_on(tmp_path, whole, start):
+    out = tmp_path / "run"
+    process = start(*training(out))
+    wait_for(process, (out / "checkpoint.safetensors").exists)
+    process.send_signal(signal.SIGINT)
+    code, _, err = finish(process)
+    assert code == 130
+    hint = f"to go on from the last checkpoint: lobsdice resume {out}"
+    assert err.splitlines()[-2:] == [hint, "interrupted"] and "Traceback" not in err
+    ends_like(whole, out, start)
+
+
+LIMITED = """
+import resource, sys
+limit = int(sys.argv.pop(1))
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+from lobsdice.cli import main
+sys.exit(main())
+"""
+
+
+@with_whole_run
+def test_a_full_disk_is_a_sentence_and_corrupts_nothing(tmp_path, whole, start):
+    """The system refuses to make a file longer than the run's longest would be, nearly."""
+    out = tmp_path / "run"
+    limit = (whole / "metrics.csv").stat().st_size - 100
+    process = start(limit, *training(out), command=[sys.executable, "-c", LIMITED])
+    code, _, err = finish(process)
+    assert code == 2 and "Traceback" not in err
+    assert re.match(rf"error: cannot write {out}\S*: File too large", err.splitlines()[-1])
+    assert not [path for path in out.rglob(".*")]
+    ends_like(whole, out, start)
+
+
+@with_whole_run
+def test_a_resumed_run_uses_the_files_it_began_with_wherever_it_is(world, whole, environment):
+    """Resumed from another working folder; and refused once a file has changed."""
+    result = subprocess.run(
+        [*COMMAND, "resume", whole, "--json"],
+        cwd="/",
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+    )
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert report["steps"] == 640 and report["failures"] == [] and len(report["runs"]) == 1
+
+
+def test_a_folder_that_cannot_be_had_is_refused_at_once(lobsdice, world, tmp_path):
+    data = ["--expert", tmp_path / "missing.npz", "--offline", world / "logs.npz"]
+    taken = tmp_path / "taken"
+    taken.mkdir()
+    (taken / "config.json").touch()
+    file = world / "logs.npz"
+    for out, sentence in {taken: "already holds a run; resume it", file: "is a file"}.items():
+        result = lobsdice("train", "bc", *data, "--out", out)
+        assert result.code == 2 and sentence in result.err and len(result.err.splitlines()) == 1
+
+
+def small(world, *words, algorithm="bc", expert="demos.npz") -> list:
+    """A command that trains for an instant."""
+    sizes = ["--width", 8, "--batch-size", 4, "--steps", 20, "--every", 10]
+    data = ["--expert", world / expert, "--offline", world / "logs.npz"]
+    return [str(word) for word in ("train", algorithm, *data, *sizes, *words)]
+
+
+def test_demonstrations_need_no_actions_where_a_model_infers_them(lobsdice, world, tmp_path):
+    result = lobsdice(*small(world, "--out", tmp_path, "--json", algorithm="bco"))
+    assert result.code == 0, result.err
+    report = json.loads(result.out)
+    assert report["failures"] == [] and "inverse_error" in report["runs"][0]
+
+
+def test_actions_of_the_expert_come_from_its_file_or_from_another_or_are_asked_for(
+    lobsdice, world, tmp_path
+):
+    write(world / "labelled.npz", noise(40, seed=1))
+    kind = {"algorithm": "demodice"}
+    result = lobsdice(*small(world, "--out", tmp_path / "one", expert="labelled.npz", **kind))
+    assert result.code == 0, result.err
+    words = ["--out", tmp_path / "two", "--labelled", world / "labelled.npz"]
+    result = lobsdice(*small(world, *words, **kind))
+    assert result.code == 0, result.err
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+    result = lobsdice(*small(world, "--out", tmp_path / "three", **kind))
+    assert result.code == 2 and result.err.endswith("has none; name some with --labelled\n")
+
+
+@pytest.mark.parametrize("below", ["logs.npz", "forbidden"])
+def test_a_folder_that_cannot_be_made_is_a_sentence(lobsdice, world, below):
+    if below == "forbidden":
+        (world / below).mkdir(mode=0o500, exist_ok=True)
+        if os.access(world / below, os.W_OK):
+            pytest.skip("this user may write anywhere")
+    result = lobsdice(*small(world, "--out", world / below / "run"))
+    assert result.code == 2
+    assert re.fullmatch(r"error: cannot write .*(Not a directory|Permission denied)\n", result.err)
+
+
+def test_changed_data_is_not_resumed(lobsdice, tmp_path):
+    write(tmp_path / "demos.npz", noise(40, seed=1).without_actions())
+    write(tmp_path / "logs.npz", noise(80, seed=0))
+    assert lobsdice(*small(tmp_path, "--out", tmp_path / "run")).code == 0
+    write(tmp_path / "logs.npz", noise(80, seed=2))
+    result = lobsdice("resume", tmp_path / "run")
+    assert result.code == 2
+    assert result.err.endswith("cannot be resumed as this one: the data has changed\n")
+
+
+def test_there_must_be_a_run_to_resume_or_evaluate(lobsdice, tmp_path):
+    for words in (["resume"], ["evaluate", "--env", "CartPole-v1"]):
+        result = lobsdice(words[0], tmp_path, *words[1:])
+        assert (result.code, result.err) == (2, f"error: {tmp_path} holds no run\n")
+
+
+def test_settings_of_another_version_are_not_resumed(lobsdice, tmp_path):
+    result = lobsdice("resume", make_run(tmp_path / "run", [], name="bc", faith=3))
+    assert result.code == 2 and "another version of lobsdice has other settings" in result.err
+
+
+def test_a_missing_package_is_a_sentence(lobsdice, world, tmp_path, monkeypatch):
+    for flag, package, extra in (
+        (["--tensorboard"], "tensorboardX", "tensorboard"),
+        (["--wandb", "project"], "wandb", "wandb"),
+    ):
+        monkeypatch.setitem(sys.modules, package, None)
+        result = lobsdice(*small(world, "--out", tmp_path / "run", *flag))
+        assert result.code == 2 and f"needs {package}, which is not installed" in result.err
+        assert result.err.endswith(f"pip install 'lobsdice[{extra}]'\n")
+        assert not (tmp_path / "run").exists()
+
+
+def test_an_unknown_environment_is_refused_before_training(lobsdice, world, tmp_path):
+    result = lobsdice(*small(world, "--out", tmp_path / "run", "--env", "Nowhere-v0"))
+    assert result.code == 2 and "Gymnasium cannot make 'Nowhere-v0'" in result.err
+    assert not (tmp_path / "run").exists()
+
+
+def cartpole(episodes: int, seed: int) -> Episodes:
+    """Random actions in CartPole."""
+    env, random = gymnasium.make("CartPole-v1"), np.random.default_rng(seed)
+    found = []
+    for i in range(episodes):
+        states, actions, terminated = [env.reset(seed=1000 * seed + i)[0]], [], False
+        while not terminated:  # long before the time limit
+            actions.append(int(random.integers(2)))
+            state, _, terminated, _, _ = env.step(actions[-1])
+            states.append(state)
+        found.append(
+            Episodes.from_arrays(
+                np.stack(states),
+                lengths=[len(actions)],
+                actions=np.array(actions),
+                terminated=[True],
+            )
+        )
+    return concatenate(found)
+
+
+@pytest.fixture(scope="module")
+def carts(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("carts")
+    write(folder / "demos.csv", cartpole(3, seed=1).without_actions())
+    write(folder / "logs.csv", cartpole(6, seed=0))
+    return folder
+
+
+def test_from_csv_files_to_a_policy_that_balances_a_pole(lobsdice, carts, tmp_path):
+    """Discrete actions, two seeds, evaluated on the way and afterwards."""
+    out = tmp_path / "run"
+    data = ["--expert", carts / "demos.csv", "--offline", carts / "logs.csv"]
+    sizes = ["--width", 8, "--batch-size", 4, "--steps", 20, "--every", 10, "--seeds", 2]
+    where = ["--env", "CartPole-v1", "--episodes", 3]
+    result = lobsdice("train", "bc", *data, *sizes, *where, "--out", out, "--json")
+    assert result.code == 0, result.err
+    report = json.loads(result.out)
+    assert [row["run"] for row in report["runs"]] == [0, 1] and report["steps"] == 20
+    assert len((out / "metrics.csv").read_text().splitlines()) == 5
+
+    def evaluate(*words):
+        result = lobsdice("evaluate", *words, "--episodes", 3, "--json")
+        assert result.code == 0, result.err
+        return json.loads(result.out)
+
+    last = evaluate(out)
+    assert last == evaluate(out) and len(last) == 2 and all(8 <= r["return"] <= 500 for r in last)
+    for found, row in zip(last, report["runs"], strict=True):
+        assert found["return"] == row["return"]  # the same episodes as on the way
+    best = evaluate(out, "--which", "best")
+    assert all(b["return"] >= x["return"] for b, x in zip(best, last, strict=True))
+    assert evaluate(out, "--stochastic") != last != evaluate(out, "--seed", 1)
+    file = out / "policies" / "last-1.safetensors"
+    assert evaluate(file, "--env", "CartPole-v1")[0] == last[1] | {"run": 0}
+    table = lobsdice("evaluate", out, "--episodes", 3)
+    assert table.code == 0 and "last policy, in CartPole-v1" in table.out

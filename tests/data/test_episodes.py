@@ -1,0 +1,181 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from lobsdice.data.episodes import (
+    Episodes,
+    column_range,
+    concatenate,
+    infer_space,
+    mixture,
+    row_hashes,
+)
+from lobsdice.data.spaces import Box, Discrete
+from lobsdice.errors import LobsDICEError
+
+
+def make(lengths=(2, 1, 3), **changes) -> Episodes:
+    """Observations that say their episode and step: 100 times the one plus the other."""
+    states = np.concatenate([100.0 * i + np.arange(n + 1) for i, n in enumerate(lengths)])
+    parts = {
+        "observations": np.stack([states, -states], axis=1),
+        "lengths": list(lengths),
+        "terminated": [i % 2 == 0 for i in range(len(lengths))],
+        "actions": np.linspace(-1, 1, sum(lengths))[:, None],
+        "rewards": np.arange(sum(lengths)),
+    }
+    return Episodes.from_arrays(**(parts | changes))
+
+
+def test_starts_and_ends_are_the_first_and_final_states():
+    episodes = make()
+    assert episodes.observations[episodes.starts, 0].tolist() == [0, 100, 200]
+    assert episodes.observations[episodes.ends, 0].tolist() == [2, 101, 203]
+    assert (len(episodes), episodes.steps, episodes.state_size) == (3, 6, 2)
+
+
+def test_no_step_crosses_the_border_of_an_episode():
+    episodes = make()
+    x, rows = episodes.observations[:, 0], episodes.step_rows
+    np.testing.assert_array_equal(x[rows + 1] - x[rows], np.ones(6))
+    np.testing.assert_array_equal(x[rows] // 100, episodes.step_episodes)
+    assert episodes.step_starts.tolist() == [0, 2, 3]
+
+
+def test_returns_are_sums_of_rewards():
+    np.testing.assert_array_equal(make().returns(), [0 + 1, 2, 3 + 4 + 5])
+    assert make(rewards=None).returns() is None
+
+
+def test_everything_moves_together_in_a_selection():
+    chosen = make().select([2, 0])
+    assert chosen.lengths.tolist() == [3, 2]
+    assert chosen.observations[:, 0].tolist() == [200, 201, 202, 203, 0, 1, 2]
+    np.testing.assert_array_equal(chosen.rewards, [3, 4, 5, 0, 1])
+    assert chosen.terminated.tolist() == [True, True]
+
+
+def test_first_selections_are_disjoint():
+    episodes = make()
+    assert episodes.first(1).observations[0, 0] == 0
+    assert episodes.first(2, skip=1).observations[0, 0] == 100
+    with pytest.raises(LobsDICEError, match="asked for 3 episodes after the first 1"):
+        episodes.first(3, skip=1)
+    with pytest.raises(LobsDICEError, match="cannot take 0 episodes"):
+        episodes.first(0)
+    with pytest.raises(LobsDICEError, match="leaves no episodes"):
+        episodes.select(slice(5, None))
+
+
+def test_parts_put_together_are_the_whole():
+    episodes = make()
+    again = concatenate([episodes.first(1), episodes.first(2, skip=1)])
+    for field in ("observations", "lengths", "terminated", "actions", "rewards"):
+        np.testing.assert_array_equal(getattr(again, field), getattr(episodes, field))
+
+
+def test_a_mixture_remembers_its_sources():
+    mixed = mixture({"expert": make().first(1), "random": make((1, 1))})
+    assert mixed.source_names == ("expert", "random")
+    np.testing.assert_array_equal(mixed.source, [0, 1, 1])
+    np.testing.assert_array_equal(mixed.select([2]).source, [1])
+    both = concatenate([mixed.select([1]), mixed.select([0])])
+    np.testing.assert_array_equal(np.array(both.source_names)[both.source], ["random", "expert"])
+
+
+def test_parts_that_differ_are_not_put_together():
+    with pytest.raises(LobsDICEError, match="part 1 has observations of 1 numbers"):
+        concatenate([make(), make(observations=np.zeros((9, 1)))])
+    with pytest.raises(LobsDICEError, match="part 1 has no actions, but part 0 has"):
+        concatenate([make(), make().without_actions()])
+    with pytest.raises(LobsDICEError, match="no episodes to put together"):
+        concatenate([])
+
+
+def test_the_same_features_in_another_order_are_not_put_together():
+    level = make(observation_names=["level", "flow"])
+    with pytest.raises(LobsDICEError, match=r"random has .* column 0 is 'flow', not 'level'"):
+        mixture({"expert": level, "random": make(observation_names=["flow", "level"])})
+    both = concatenate([level, make(observation_names=["h", "q"])])
+    assert both.observation_names == ("level", "flow")
+
+
+def test_an_observer_sees_no_actions():
+    seen = make().without_actions()
+    assert seen.actions is None and seen.action_space is None
+
+
+def test_ragged_observations_are_refused():
+    with pytest.raises(LobsDICEError, match="observations is ragged"):
+        make(observations=[[1.0], [1.0, 2.0]])
+
+
+def test_integer_actions_take_a_box_where_one_is_given():
+    episodes = make(actions=[0, 1, 2, 0, 1, 2], action_space=Box.of([0], [2]))
+    np.testing.assert_array_equal(episodes.actions, np.array([[0, 1, 2, 0, 1, 2]]).T)
+    assert episodes.action_space == Box.of([0], [2])
+
+
+def test_inferred_spaces():
+    def reals(*columns):
+        return np.array(columns, np.float32).T
+
+    assert infer_space(reals([-0.5, 0.5])) == Box.of([-1], [1])
+    assert infer_space(reals([-3, 2], [0.5, 1])) == Box.of([-3, 0.5], [2, 1])
+    assert infer_space(reals([4, 4])) == Box.of([3], [5])
+    assert infer_space(np.array([0, 4, 2])) == Discrete(5)
+    huge = np.finfo(np.float32).max
+    assert not infer_space(reals([huge, huge])).outside(reals([huge, huge])).size
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 700), st.integers(1, 600), st.integers(0, 2**32 - 1))
+def test_the_range_of_columns_is_that_of_numpy(rows, width, seed):
+    values = np.random.default_rng(seed).normal(size=(rows, width)).astype(np.float32)
+    low, high = column_range(values)
+    np.testing.assert_array_equal(low, values.min(axis=0))
+    np.testing.assert_array_equal(high, values.max(axis=0))
+
+
+def test_the_range_of_a_column_with_nan_is_nan():
+    values = np.zeros((100, 3), np.float32)
+    values[50, 1] = np.nan
+    low, high = column_range(values)
+    assert np.isnan(low).tolist() == np.isnan(high).tolist() == [False, True, False]
+
+
+@settings(max_examples=60, deadline=None)
+@given(hnp.arrays(np.int64, st.integers(2, 40).map(lambda n: (n, 3)), elements=st.integers(0, 1)))
+def test_duplicates_are_those_that_occurred_before(states):
+    lengths = np.full(len(states), 2)
+    episodes = Episodes.from_arrays(states.reshape(-1, 1), lengths=lengths)
+    seen, expected = set(), []
+    for i, row in enumerate(map(tuple, states.tolist())):
+        if row in seen:
+            expected.append(i)
+        seen.add(row)
+    assert episodes.repeated.tolist() == expected
+
+
+def test_an_episode_of_other_length_or_order_is_no_duplicate():
+    observations = [[0.0], [1], [2], [0], [1], [1], [2], [0], [2], [1], [2]]
+    assert Episodes.from_arrays(observations, lengths=[2, 3, 3]).repeated.size == 0
+
+
+def test_hashes_tell_rows_apart_but_not_the_sign_of_zero():
+    grid = np.stack(np.meshgrid(*[np.arange(50)] * 3), axis=-1).reshape(-1, 3).astype(np.float32)
+    assert len(np.unique(row_hashes(grid))) == len(grid)
+    zeros = np.array([[0.0, 1.0], [-0.0, 1.0]], np.float32)
+    assert len(np.unique(row_hashes(zeros))) == 1
+
+
+def test_the_source_of_an_episode_has_a_name():
+    with pytest.raises(LobsDICEError, match="source row 1 is 2, but there are 2 source names"):
+        make(source=[0, 2, 1], source_names=("a", "b"))
+
+
+def test_actions_and_their_space_come_together():
+    with pytest.raises(LobsDICEError, match="come together or not at all"):
+        make(actions=None, action_space=Discrete(2))

@@ -1,0 +1,81 @@
+import os
+
+import pytest
+
+from lobsdice.data.files import atomic, cache_folder
+from lobsdice.errors import LobsDICEError
+
+
+def test_a_file_appears_with_its_folders(tmp_path):
+    with atomic(tmp_path / "a" / "b.txt") as temporary:
+        temporary.write_text("new")
+        assert not (tmp_path / "a" / "b.txt").exists()
+    assert (tmp_path / "a" / "b.txt").read_text() == "new"
+    assert os.listdir(tmp_path / "a") == ["b.txt"]
+
+
+def test_the_temporary_path_keeps_the_suffix(tmp_path):
+    with atomic(tmp_path / "b.npz") as temporary:
+        temporary.touch()
+        assert temporary.suffix == ".npz"
+
+
+def test_a_failure_leaves_the_old_file(tmp_path):
+    path = tmp_path / "b.txt"
+    path.write_text("old")
+    with pytest.raises(ZeroDivisionError), atomic(path) as temporary:
+        temporary.write_text("half")
+        raise ZeroDivisionError
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["b.txt"]
+
+
+def test_a_folder_replaces_a_folder(tmp_path):
+    path = tmp_path / "data"
+    path.mkdir()
+    (path / "old").touch()
+    with atomic(path) as temporary:
+        temporary.mkdir()
+        (temporary / "new").touch()
+    assert os.listdir(path) == ["new"]
+    assert os.listdir(tmp_path) == ["data"]
+
+
+def test_a_failure_leaves_the_old_folder(tmp_path):
+    path = tmp_path / "data"
+    path.mkdir()
+    (path / "old").touch()
+    with pytest.raises(ZeroDivisionError), atomic(path) as temporary:
+        temporary.mkdir()
+        raise ZeroDivisionError
+    assert os.listdir(path) == ["old"]
+    assert os.listdir(tmp_path) == ["data"]
+
+
+def test_an_interrupt_leaves_nothing_behind(tmp_path):
+    with pytest.raises(KeyboardInterrupt), atomic(tmp_path / "b.txt") as temporary:
+        temporary.write_text("half")
+        raise KeyboardInterrupt
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_full_disk_is_told_in_a_sentence(tmp_path):
+    sentence = r"cannot write .*b\.txt: No space left"
+    with pytest.raises(LobsDICEError, match=sentence), atomic(tmp_path / "b.txt") as temporary:
+        temporary.write_text("half")
+        raise OSError(28, "No space left on device")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_file_in_the_way_is_told_in_a_sentence(tmp_path):
+    (tmp_path / "a").touch()
+    with pytest.raises(LobsDICEError, match="cannot write"), atomic(tmp_path / "a" / "b.txt"):
+        pass
+
+
+def test_the_cache_folder_follows_the_environment(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("LOBSDICE_CACHE", raising=False)
+    assert cache_folder() == tmp_path / "lobsdice"
+    monkeypatch.setenv("LOBSDICE_CACHE", str(tmp_path / "mine"))
+    assert cache_folder() == tmp_path / "mine"

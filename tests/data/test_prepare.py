@@ -1,0 +1,196 @@
+"""What a learner sees: views of episodes, the options the paper leaves open, and the leak check."""
+
+import numpy as np
+import pytest
+
+from lobsdice.data.episodes import Episodes, mixture
+from lobsdice.data.prepare import (
+    SCALE_OFFSET,
+    observations,
+    prepare,
+    shared_pairs,
+    transitions,
+)
+from lobsdice.data.spaces import Box
+from lobsdice.errors import DataWarning, LobsDICEError
+
+
+def numbered(lengths, terminated, offset=0.0, width=2, low=-1.0, high=1.0):
+    """Episodes whose k-th observation row is k + offset throughout, and k-th action k / 1000."""
+    lengths = np.asarray(lengths)
+    rows = np.arange(lengths.sum() + len(lengths), dtype=np.float32) + offset
+    steps = np.arange(lengths.sum(), dtype=np.float32)
+    return Episodes.from_arrays(
+        np.repeat(rows[:, None], width, axis=1),
+        lengths=lengths,
+        terminated=terminated,
+        actions=steps[:, None] / 1000,
+        action_space=Box((low,), (high,)),
+    )
+
+
+@pytest.fixture
+def episodes():
+    """Rows 0 1 2 | 3 4 | 5 6 7 8; the first and the last episode terminated."""
+    return numbered([2, 1, 3], [True, False, True])
+
+
+def rows(view):
+    return [(int(a), int(b)) for a, b in zip(view.s[:, 0], view.s_next[:, 0], strict=True)]
+
+
+def test_pairs_never_cross_an_episode_boundary_and_keep_the_final_state(episodes):
+    assert rows(observations(episodes)) == [(0, 1), (1, 2), (3, 4), (5, 6), (6, 7), (7, 8)]
+
+
+def test_restart_sends_terminal_steps_to_the_next_episodes_first_state(episodes):
+    view = rows(observations(episodes, terminal="restart"))
+    assert view == [(0, 1), (1, 3), (3, 4), (5, 6), (6, 7), (7, 0)]
+
+
+def test_drop_leaves_out_terminal_steps_but_not_truncated_ones(episodes):
+    assert rows(observations(episodes, terminal="drop")) == [(0, 1), (3, 4), (5, 6), (6, 7)]
+
+
+def test_absorbing_states_loop_and_carry_the_indicator(episodes):
+    view = transitions(episodes, terminal="absorbing")
+    assert view.s.shape == (8, 3)
+    absorbing = np.array([0, 0, 1], np.float32)
+    into = (view.s_next == absorbing).all(axis=1)
+    inside = (view.s == absorbing).all(axis=1)
+    assert into.tolist() == [False, True, False, False, False, True, True, True]
+    assert inside.tolist() == [False] * 6 + [True] * 2
+    assert (view.a[inside] == 0).all()
+    assert (view.s[~inside][:, 2] == 0).all()
+
+
+def test_an_absorbing_state_that_no_step_enters_does_not_loop(episodes):
+    """Every second step: that of the first episode which would enter is left out."""
+    view = observations(episodes, terminal="absorbing", every=2)
+    assert (view.s_next[:, 2] == 1).tolist() == [False, False, False, True, True]
+    assert (view.s[:, 2] == 1).tolist() == [False] * 4 + [True]
+
+
+def test_every_counts_from_each_episodes_start(episodes):
+    assert rows(observations(episodes, every=2)) == [(0, 1), (3, 4), (5, 6), (7, 8)]
+
+
+def test_fifty_trajectories_at_rate_twenty_give_the_papers_number_of_pairs():
+    expert = numbered([1000] * 50, [False] * 50, high=100.0)
+    assert len(observations(expert, every=20).s) == 2500
+
+
+def test_the_state_only_view_has_no_place_for_actions(episodes):
+    assert observations(episodes)._fields == ("s", "s_next")
+    assert episodes.without_actions().actions is None
+
+
+def test_states_are_normalised_by_the_offline_states_that_are_left(episodes):
+    expert = numbered([2], [False], offset=100.5)
+    data = prepare(expert, episodes)
+    left = np.array([0, 1, 3, 5, 6, 7], np.float64)
+    scale = left.std() + SCALE_OFFSET
+    np.testing.assert_allclose(data.offline.s[:, 0], (left - left.mean()) / scale, rtol=1e-5)
+    np.testing.assert_allclose(data.expert.s[0, 0], (100.5 - left.mean()) / scale, rtol=1e-5)
+
+
+def test_a_constant_feature_is_scaled_by_the_offset_alone(episodes):
+    constant = Episodes.from_arrays(
+        np.full((4, 1), 7.0), lengths=[3], actions=np.zeros((3, 1), np.float32)
+    )
+    expert = Episodes.from_arrays([[0.0], [1.0]], lengths=[1])
+    data = prepare(expert, constant)
+    assert (data.offline.s == 0).all()
+    np.testing.assert_allclose(data.normaliser.scale, SCALE_OFFSET)
+
+
+def test_initial_states_are_first_states_by_default_and_all_states_on_request(episodes):
+    expert = numbered([2], [False], offset=100.5)
+    first, every = prepare(expert, episodes), prepare(expert, episodes, initial="all")
+    np.testing.assert_array_equal(first.init, first.offline.s[[0, 2, 3]])
+    np.testing.assert_array_equal(every.init, every.offline.s)
+
+
+def test_actions_are_scaled_to_the_unit_box_and_back():
+    box = Box((-2.0, 0.0), (4.0, 10.0))
+    actions = np.array([[-2.0, 10.0], [1.0, 5.0]], np.float32)
+    np.testing.assert_allclose(box.encode(actions), [[-1, 1], [0, 0]])
+    np.testing.assert_allclose(box.decode(box.encode(actions)), actions)
+    wide = numbered([3], [False], low=-2.0, high=4.0)
+    expert = numbered([2], [False], offset=100.5)
+    encoded = prepare(expert, wide).offline.a
+    np.testing.assert_allclose(encoded[:, 0], (np.arange(3) / 1000 - 1) / 3, rtol=1e-5)
+
+
+def test_discrete_actions_stay_integers(episodes):
+    offline = Episodes.from_arrays(np.arange(4.0)[:, None], lengths=[3], actions=[2, 0, 1])
+    expert = Episodes.from_arrays([[0.5], [1.5]], lengths=[1])
+    data = prepare(expert, offline)
+    assert data.offline.a.tolist() == [2, 0, 1] and data.offline.a.dtype == np.int64
+    assert data.action_space.n == 3  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_source_labels_follow_each_transition_even_into_the_absorbing_state(episodes):
+    both = mixture({"good": episodes.first(1), "bad": episodes.first(2, skip=1)})
+    expert = numbered([2], [False], offset=100.5)
+    data = prepare(expert, both, terminal="absorbing")
+    names = [data.source_names[i] for i in data.source]
+    assert names == ["good"] * 2 + ["bad"] * 4 + ["good", "bad"]
+
+
+def test_expert_pairs_in_the_offline_data_are_counted_and_refused(episodes):
+    with pytest.raises(LobsDICEError, match=r"^2 of the 2 expert pairs"):
+        prepare(episodes.first(1).without_actions(), episodes)
+    prepare(episodes.first(1).without_actions(), episodes, allow_leak=True)
+
+
+def test_the_leak_check_finds_exactly_the_shared_pairs():
+    rng = np.random.default_rng(0)
+    offline = observations(Episodes.from_arrays(rng.normal(size=(2001, 3)), lengths=[2000]))
+    fresh = observations(Episodes.from_arrays(rng.normal(size=(501, 3)), lengths=[500]))
+    planted = rng.random(500) < 0.3
+    s, s_next = fresh.s.copy(), fresh.s_next.copy()
+    where = rng.integers(0, 2000, planted.sum())
+    s[planted], s_next[planted] = offline.s[where], offline.s_next[where]
+    np.testing.assert_array_equal(shared_pairs(type(fresh)(s, s_next), offline), planted)
+
+
+@pytest.mark.parametrize(
+    ("feature", "complaint"),
+    [
+        (1e-6 * np.arange(6), "feature flow varies by 1.4e-06 only, which normalisation takes"),
+        (5.4e6 + np.arange(6), "varies by 1.4 only near 5.4e.06, where float32 has steps of 0.5"),
+    ],
+)
+def test_units_in_which_a_learner_sees_little_of_a_feature_are_worth_a_warning(feature, complaint):
+    rows = np.stack([np.arange(6.0), feature], axis=1)
+    offline = Episodes.from_arrays(
+        rows, lengths=[5], actions=np.zeros((5, 1)), observation_names=["level", "flow"]
+    )
+    with pytest.warns(DataWarning, match=complaint):
+        prepare(Episodes.from_arrays(rows[:2] + 7, lengths=[1]), offline)
+
+
+def test_a_pair_that_shares_only_its_first_state_is_no_leak(episodes):
+    expert = Episodes.from_arrays([[0.0, 0.0], [9.0, 9.0]], lengths=[1])
+    assert len(prepare(expert, episodes).expert.s) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"expert": numbered([2], [False], width=3)}, "the expert has observations of 3 numbers"),
+        ({"offline": numbered([2], [False]).without_actions()}, "the offline data has no actions"),
+        ({"initial": "some"}, "initial is 'some'"),
+        ({"terminal": "ignore"}, "terminal is 'ignore'"),
+        ({"every": 0}, "every is 0"),
+        (
+            {"offline": numbered([1, 1], [True, True]), "terminal": "drop"},
+            "no transitions are left",
+        ),
+    ],
+)
+def test_bad_arguments_are_told_in_a_sentence(arguments, message, episodes):
+    given = {"expert": numbered([2], [False], offset=100.5), "offline": episodes} | arguments
+    with pytest.raises(LobsDICEError, match=message):
+        prepare(given.pop("expert"), given.pop("offline"), **given)

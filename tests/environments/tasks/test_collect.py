@@ -1,0 +1,193 @@
+"""Collection with real environments: what is recorded, and that it can be repeated."""
+
+import math
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from lobsdice.data.episodes import Episodes
+from lobsdice.environments.gym import make, rollout
+from lobsdice.environments.tasks.behaviour import policy_of
+from lobsdice.environments.tasks.collect import collect, collect_ranges, episode_seed, save
+from lobsdice.environments.tasks.table import SOURCES, TASKS
+from lobsdice.environments.workers import as_completed
+from lobsdice.errors import LobsDICEError
+
+#: Short episodes of every source, so that there are enough jobs for three processes.
+FEW = {"medium": 2, "random": 9}
+
+
+@pytest.fixture(scope="module")
+def hopper() -> dict[str, Episodes]:
+    return collect("hopper", FEW, seed=3, workers=1)
+
+
+def same(a: Episodes, b: Episodes) -> bool:
+    fields = ("observations", "actions", "rewards", "lengths", "terminated")
+    return all(getattr(a, f).tobytes() == getattr(b, f).tobytes() for f in fields)
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_the_number_of_workers_does_not_change_a_byte(hopper, workers, tmp_path):
+    paths = save(tmp_path / "one", hopper)
+    more = save(tmp_path / "more", collect("hopper", FEW, seed=3, workers=workers))
+    assert [path.name for path in paths] == ["medium.npz", "random.npz"]
+    assert [path.read_bytes() for path in paths] == [path.read_bytes() for path in more]
+
+
+def test_an_episode_does_not_depend_on_how_many_are_asked_for_or_where_one_starts(hopper):
+    assert same(
+        collect("hopper", {"random": 4}, seed=3, workers=1)["random"], hopper["random"].first(4)
+    )
+    late = collect_ranges("hopper", {"random": range(5, 9)}, seed=3, workers=1)["random"]
+    assert same(late, hopper["random"].first(4, skip=5))
+
+
+def test_seeds_sources_and_episodes_differ(hopper):
+    other = collect("hopper", {"random": 9}, seed=4, workers=1)["random"]
+    starts = [part.observations[part.starts] for part in (*hopper.values(), other)]
+    assert len(np.unique(np.concatenate(starts), axis=0)) == 2 + 9 + 9
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_table_agrees_with_the_environment(task):
+    spec, env = TASKS[task], make(TASKS[task])
+    assert env.observation_space.shape == (spec.state_size,)  # type: ignore[attr-defined]
+    box = env.action_space  # type: ignore[attr-defined]
+    assert (tuple(box.low), tuple(box.high)) == (spec.action_space.low, spec.action_space.high)
+    assert env.spec.max_episode_steps == spec.max_steps  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_policy_acts_inside_the_bounds(task):
+    spec, rng = TASKS[task], np.random.default_rng(0)
+    for source in SOURCES:
+        act = policy_of(spec, source)
+        states = rng.normal(0, 10, (50, spec.state_size)).astype(np.float32)
+        actions = np.stack([act(state, rng) for state in states])
+        assert actions.shape == (50, spec.action_size) and actions.dtype == np.float32
+        assert not len(spec.action_space.outside(actions)) and actions.std() > 0
+
+
+@pytest.mark.parametrize("task", ["walker2d", "ant"])
+def test_episodes_have_the_sizes_of_the_table(task):
+    episodes = collect(task, {"random": 2}, workers=1)["random"]
+    assert episodes.state_size == TASKS[task].state_size
+    assert episodes.action_space == TASKS[task].action_space
+    assert len(episodes.observations) == episodes.steps + 2
+
+
+def test_the_hopper_expert_hops():
+    returns = collect("hopper", {"expert": 3}, workers=1)["expert"].returns()
+    assert returns is not None and returns.mean() > 3000
+
+
+def test_half_cheetahs_never_terminate():
+    cheetah = collect("halfcheetah", {"random": 1}, workers=1)["random"]
+    assert cheetah.lengths.tolist() == [1000] and not cheetah.terminated.any()
+
+
+def test_hopper_terminates_exactly_when_it_falls_and_the_fallen_state_is_recorded(hopper):
+    """Replay the recorded actions in a fresh environment."""
+    env = make(TASKS["hopper"])
+    for source, episodes in hopper.items():
+        for i, start in enumerate(episodes.step_starts):
+            seed = episode_seed(3, source, i).generate_state(1, np.uint64)[0]
+            state, _ = env.reset(seed=int(seed))
+            healthy = []
+            for action in episodes.actions[start : start + episodes.lengths[i]]:
+                state, *_ = env.step(action)
+                healthy.append(env.unwrapped.is_healthy)  # type: ignore[attr-defined]
+            assert all(healthy[:-1]) and episodes.terminated[i] == (not healthy[-1])
+            assert (episodes.observations[episodes.ends[i]] == state.astype(np.float32)).all()
+    assert hopper["random"].terminated.all()
+
+
+def test_an_episode_that_outlives_the_limit_is_truncated():
+    expert = collect("walker2d", {"expert": 1}, workers=1)["expert"]
+    assert expert.lengths.tolist() == [1000] and not expert.terminated.any()
+
+
+def test_a_rollout_uses_its_seed_up_nowhere():
+    env, act, seed = (
+        make(TASKS["hopper"]),
+        policy_of(TASKS["hopper"], "random"),
+        episode_seed(0, "random", 0),
+    )
+    first, second = rollout(env, act, seed), rollout(env, act, seed)
+    assert (first.observations == second.observations).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"task": "cartpole", "counts": {"random": 1}}, "hopper, walker2d, halfcheetah, ant"),
+        ({"task": "hopper", "counts": {"replay": 1}}, "expert, medium, random"),
+        ({"task": "hopper", "counts": {"random": -1}}, "cannot take -1 random episodes"),
+        ({"task": "hopper", "counts": {"random": 0}}, "every count is 0"),
+        ({"task": "hopper", "counts": {"random": 1}, "seed": -1}, "seed must not be negative"),
+        ({"task": "hopper", "counts": {"random": 1}, "workers": 0}, "at least 1 worker"),
+    ],
+)
+def test_a_wrong_argument_is_named(arguments, message):
+    with pytest.raises(LobsDICEError, match=message):
+        collect(**arguments)
+
+
+def test_without_mujoco_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mujoco", None)
+    with pytest.raises(LobsDICEError, match=r"needs mujoco.*lobsdice\[mujoco\]"):
+        make(TASKS["hopper"])
+
+
+def test_a_worker_process_loads_neither_jax_nor_matplotlib():
+    code = "import sys; from lobsdice.environments.tasks import collect; "
+    code += "print({'jax', 'matplotlib'} & set(sys.modules))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.stdout.strip() == "set()"
+
+
+def test_collecting_leaves_nothing_in_the_working_directory(tmp_path):
+    code = "from lobsdice import collect; collect('halfcheetah', {'random': 1})"
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, check=True
+    )
+    assert result.stderr == b"" and not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs signals and process groups")
+def test_an_interrupt_ends_the_workers_too():
+    """The workers hold the other end of the pipe that is read here, so it ends when all have."""
+    # One write for each line: two processes share the pipe.
+    job = "import os, time; os.write(2, b'started\\n'); time.sleep(60)"
+    code = f"""if True:
+        import signal
+        from lobsdice.environments.workers import as_completed
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        list(as_completed(exec, [{job!r}] * 2, 2))
+        """
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stderr is not None
+    assert [process.stderr.readline() for _ in range(2)] == ["started\n"] * 2
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode == -signal.SIGINT
+    assert errors.count("Traceback") == 1 and errors.endswith("KeyboardInterrupt\n")
+
+
+def test_a_worker_that_dies_or_fails_is_reported():
+    with pytest.raises(LobsDICEError, match=r"a worker process died \(exit status 7\)"):
+        list(as_completed(os._exit, [7, 7], 2))
+    with pytest.raises(RuntimeError, match="math domain error"):
+        list(as_completed(math.sqrt, [-1.0, -1.0], 2))
+
+
+def test_work_that_cannot_be_handed_out_is_an_error_and_no_endless_wait():
+    with pytest.raises(TypeError, match="cannot pickle 'module' object"):
+        list(as_completed(repr, [math, math], 2))

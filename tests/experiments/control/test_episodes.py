@@ -1,0 +1,80 @@
+"""Episodes from the user's own files, under the same protocol as the built-in ones."""
+
+import numpy as np
+import pytest
+from worlds import noise
+
+from lobsdice.data.episodes import Episodes
+from lobsdice.data.formats import write
+from lobsdice.errors import LobsDICEError
+from lobsdice.experiments.control.episodes import BuiltIn, make_source
+from lobsdice.experiments.control.grid import Trial
+from lobsdice.experiments.control.trials import make_data
+
+
+def episodes(count: int, width: int, each: float, seed: int) -> Episodes:
+    """Episodes of two steps whose return is `each`."""
+    random = np.random.default_rng(seed)
+    return Episodes.from_arrays(
+        random.normal(size=(3 * count, width)),
+        lengths=[2] * count,
+        actions=random.uniform(-1, 1, (2 * count, 8)),
+        rewards=np.full(2 * count, each / 2),
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Files named as D4RL's are, of an Ant with its contact forces."""
+    returns = {"expert": 500.0, "medium": 200.0, "random": 100.0}
+    for seed, (name, each) in enumerate(returns.items()):
+        write(tmp_path / f"ant_{name}-v2.hdf5", episodes(6, 111, each, seed))
+    return tmp_path
+
+
+def test_files_are_found_by_their_names_and_scored_by_their_own_returns(folder):
+    source = make_source(f"d4rl:{folder}")
+    assert source.normalised("ant", 500.0) == pytest.approx(100)
+    assert source.normalised("ant", 200.0) == pytest.approx(25)
+    found = source.episodes("ant", {"expert": 3, "random": 1})
+    assert set(found) == {"expert", "random"} and found["expert"].state_size == 27
+
+
+def test_a_mixture_takes_the_first_episodes_after_the_demonstrations(folder):
+    data = make_data(
+        Trial("bc", "ant", (3, 2, 1), 0, demonstrations=2), make_source(f"d4rl:{folder}")
+    )
+    assert len(data.expert.s) == 4 and len(data.offline.s) == 12 and len(data.init) == 6
+    assert np.bincount(data.source).tolist() == [6, 4, 2]
+    assert data.labelled is None
+
+
+def test_a_pattern_names_any_other_files(tmp_path):
+    write(tmp_path / "hopper.expert.npz", noise(20, width=11, actions=3))
+    source = make_source(str(tmp_path / "{env}.{source}.npz"))
+    assert len(source.episodes("hopper", {"expert": 1})["expert"]) == 2
+    with pytest.raises(LobsDICEError, match="no rewards to score with"):
+        source.normalised("hopper", 1.0)
+
+
+@pytest.mark.parametrize("name", ["d4rl", "d4rl:", "elsewhere", "{env}.npz"])
+def test_what_is_no_source_is_a_sentence(name):
+    with pytest.raises(LobsDICEError, match="none of built-in, d4rl:FOLDER"):
+        make_source(name)
+
+
+def test_too_few_numbers_in_an_observation_are_a_sentence(tmp_path):
+    write(tmp_path / "ant_expert-v2.hdf5", episodes(2, 11, 1.0, 0))
+    with pytest.raises(LobsDICEError, match="have 11 numbers; 27 are needed"):
+        make_source(f"d4rl:{tmp_path}").episodes("ant", {"expert": 1})
+
+
+def test_too_few_episodes_in_a_file_are_a_sentence(folder):
+    trial = Trial("bc", "ant", (5, 1, 1), 0, demonstrations=2)
+    with pytest.raises(LobsDICEError, match="6"):
+        make_data(trial, make_source(f"d4rl:{folder}"))
+
+
+def test_built_in_scores_are_the_references():
+    spec = BuiltIn()
+    assert spec.normalised("hopper", 3466.0) == pytest.approx(100, abs=0.5)

@@ -1,0 +1,254 @@
+"""The pieces that reports are made of."""
+
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from worlds import noise
+
+from lobsdice.data.episodes import mixture
+from lobsdice.environments.gym import make
+from lobsdice.environments.tasks.task import load
+from lobsdice.experiments.control.grid import Trial
+from lobsdice.experiments.control.trials import TRIALS
+from lobsdice.report import clips, compare_page
+from lobsdice.report.charts import Band, Chart, Line
+from lobsdice.report.curves import MEANING, groups, mean, thinned
+from lobsdice.report.findings import Findings
+from lobsdice.report.html import Column, Html, document, number, table, tag
+from lobsdice.report.recorded import Recorded, Variant, differences, labels, recorded
+from lobsdice.report.run_page import page
+from lobsdice.report.scores import scores, summarise
+from lobsdice.report.sentences import learned
+from lobsdice.report.weights import Weights, section
+from lobsdice.training.folder import RunFolder
+from lobsdice.training.select import BESIDE, CRITERION
+
+STEPS = np.arange(0, 100, 10)
+
+
+def cells(html: Html) -> list[list[str]]:
+    """The rows of a table, without its head."""
+    body = next(ElementTree.fromstring(f"<div>{html}</div>").iter("tbody"))
+    return [["".join(cell.itertext()) for cell in row] for row in body]
+
+
+def labelled(label: str, made: str) -> Html:
+    """The table of this name in a page."""
+    (found,) = re.findall(f'<table[^>]*label="{label}".*?</table>', made)
+    return Html(found)
+
+
+def test_strings_are_escaped_where_they_enter():
+    made = tag("p", "<b>", tag("i", "&"), title='"')
+    assert made == '<p title="&quot;">&lt;b&gt;<i>&amp;</i></p>'
+
+
+def test_characters_that_no_page_may_hold_are_replaced():
+    made = document("a\x00b\ud800", tag("p", "\x1b"))
+    ElementTree.fromstring(made.removeprefix("<!DOCTYPE html>\n"))
+    assert "a�b�" in made
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0.123456, "0.1235"), (-1234.5, "−1,234"), (12345, "12,345"), (2.5e9, "2.5e+09"), (0.0, "0")],
+)
+def test_numbers_are_short(value, shown):
+    assert number(value) == shown
+
+
+def test_a_long_table_says_how_much_of_it_is_shown():
+    rows = [{"n": i} for i in range(30)]
+    made = table([Column("n")], rows, label="many", most=10)
+    assert len(cells(made)) == 10 and "10 of 30 are shown." in made
+
+
+def limits(chart: Chart) -> tuple[float, float]:
+    data = json.loads(ElementTree.fromstring(chart.html()).get("data-chart") or "")
+    return data["low"], data["high"]
+
+
+def test_an_axis_holds_all_values_and_ranges():
+    line, band = np.sin(STEPS), Band(-2 + 0.0 * STEPS, np.sin(STEPS))
+    low, high = limits(Chart("x", STEPS, [Line("y", line)], bands=[band]))
+    assert low < -2 and high > line.max()
+
+
+def test_a_wild_beginning_is_left_out_and_that_is_said():
+    values = np.array([1000.0, 3, 2, 1, 2, 1, 2, 1, 2, 1])
+    chart = Chart("x", STEPS, [Line("y", values)])
+    assert limits(chart)[1] < 3 and "It begins outside the chart." in chart.html()
+
+
+@pytest.mark.parametrize(
+    "values", [[5.0] * 10, [0.0] * 10, [np.nan] * 10, [np.nan] * 9 + [1.0], [1e30] * 9 + [-1e30]]
+)
+def test_any_values_can_be_drawn(values):
+    drawn = ElementTree.fromstring(Chart("x", STEPS, [Line("y", np.array(values))]).html())
+    (curve,) = drawn.iter("polyline")
+    places = re.findall(r"[^ ,]+", curve.get("points") or "")
+    assert np.isfinite([float(place) for place in places]).all()
+    assert len(places) == 2 * max(2, np.isfinite(values).sum()) * np.isfinite(values).any()
+
+
+def test_one_step_can_be_drawn():
+    ElementTree.fromstring(Chart("x", np.array([0]), [Line("y", np.array([1.0]))]).html())
+
+
+def rows_of(values: list[list[float]], metric: str = "return") -> list[dict]:
+    return [
+        {"step": 10 * step, "run": run, "seed": run, metric: value}
+        for run, curve in enumerate(values)
+        for step, value in enumerate(curve, 1)
+    ]
+
+
+def test_the_summary_is_of_the_last_and_the_best_evaluations():
+    variant = Variant("x", rows_of([[1.0, 5, 3], [7.0, 2, 5]]), [0, 1])
+    found = summarise(variant, ["return"])
+    assert found is not None
+    assert (found.metric, found.last, found.best, found.runs) == ("return", 4.0, 6.0, 2)
+    assert 3 <= found.low <= 4 <= found.high <= 5
+    assert variant.bests("return")[1] == [20, 10]
+
+
+def test_a_run_that_stopped_early_counts_as_far_as_it_came():
+    variant = Variant("x", rows_of([[1.0, 2, 3], [5.0]]), [0, 1])
+    assert mean(variant.values("return", [10, 20, 30])).tolist() == [3, 2, 3]
+    assert summarise(variant, ["policy_loss"]) is None
+
+
+def test_a_run_without_a_finite_return_has_no_line_among_the_scores():
+    variant = Variant("x", rows_of([[1.0, 2], [np.nan, np.inf], [3.0, np.nan]]), [0, 1, 2])
+    rows = cells(Html(scores(variant, ["return"]).partition("<p")[0]))
+    assert [row[:3] for row in rows] == [["0", "2", "2"], ["2", "3", "3"], ["mean", "2.5", "2.5"]]
+
+
+def test_what_select_goes_by_is_explained():
+    assert all(MEANING[name][1] for name in (CRITERION, *BESIDE))
+
+
+def test_metrics_stand_in_groups_with_held_out_losses_beside_the_others():
+    names = ["return", "return_std", "nu_loss", "held_out_nu_loss", "ratio_auc", "mass_expert"]
+    assert groups(names) == {
+        "In the environment": ["return"],
+        "Without an environment": ["ratio_auc"],
+        "Losses": ["nu_loss"],
+    }
+
+
+def test_thinned_steps_keep_both_ends():
+    assert thinned(list(range(1000)), 4) == [0, 333, 666, 999]
+    assert thinned([5, 10]) == [5, 10] and thinned([]) == []
+
+
+def test_differences_are_only_what_differs():
+    flat = [{"alpha": 0.1, "width": 8}, {"alpha": 0.5, "width": 8}]
+    assert differences(flat) == {"alpha": [0.1, 0.5]}
+    assert labels(flat, "x") == ["alpha 0.1", "alpha 0.5"] and labels(flat[:1], "x") == ["x"]
+
+
+def test_runs_that_differ_in_more_than_the_seed_are_told_apart():
+    runs = [
+        {"algorithm": {"name": "Mine", "alpha": alpha}, "options": {"steps": 30}, "seed": seed}
+        for alpha in (0.1, 0.5)
+        for seed in (0, 1)
+    ]
+    config = {"run": {"runs": runs, "data": []}, "made_with": {}, "about": {}}
+    run = Recorded(Path("fleet"), config, rows_of([[1.0, 2, 3]] * 4), {1: "run 1 stopped"})
+    assert [(v.label, v.runs) for v in run.variants] == [
+        ("alpha 0.1", [0, 1]),
+        ("alpha 0.5", [2, 3]),
+    ]
+    made = page(Findings(run, "no data", "no data", "no data", "no data"))
+    root = ElementTree.fromstring(made.removeprefix("<!DOCTYPE html>"))
+    legend = next(e for e in root.iter("ul") if e.get("class") == "legend")
+    assert ["".join(item.itertext()) for item in legend] == ["alpha 0.1", "alpha 0.5"]
+    said = "".join(next(root.iter("header")).itertext())
+    assert "run 1 stopped." in said and "they are compared below" in said
+    assert "30 steps, 1 failure" in said and "failures" not in said
+
+
+def fleet_of(trials: list[Trial], folder: Path) -> Recorded:
+    """A fleet's folder as an experiment leaves it, read again."""
+    datasets = list(dict.fromkeys(trial.dataset for trial in trials))
+    runs = [
+        {"algorithm": {"name": "LobsDICE"}, "options": {"steps": 30}, "seed": trial.seed}
+        | {"data": datasets.index(trial.dataset)}
+        for trial in trials
+    ]
+    data = [{"fingerprint": f"data set {i}"} for i in range(len(datasets))]
+    RunFolder(folder).begin({"runs": runs, "data": data}, {}, resume=False)
+    RunFolder(folder).write_rows(rows_of([[1.0, 2, 3]] * len(trials), "score"))
+    (folder / TRIALS).write_text(json.dumps([asdict(trial) for trial in trials]))
+    return recorded(folder)
+
+
+def test_an_experiments_fleet_says_what_each_run_learned_from(tmp_path):
+    small, large = (100, 500, 500), (400, 1000, 1000)
+    trials = [Trial("lobsdice", "walker2d", small, seed, demonstrations=3) for seed in (0, 1)]
+    trials += [Trial("lobsdice", "halfcheetah", large, seed, demonstrations=3) for seed in (0, 1)]
+    run = fleet_of(trials, tmp_path / "fleet")
+    labels = ["task walker2d, mixture 100/500/500", "task halfcheetah, mixture 400/1000/1000"]
+    assert [variant.label for variant in run.variants] == labels and run.environment is None
+    made = page(Findings(run, *["not looked at"] * 4))
+    assert "from 2 sets of data of walker2d and halfcheetah, which are listed below." in made
+    assert cells(labelled("Data", made)) == [
+        ["0; 1", "walker2d", "3", "100", "500", "500", "1", "data set"],
+        ["2; 3", "halfcheetah", "3", "400", "1,000", "1,000", "1", "data set"],
+    ]
+
+
+def test_a_fleet_of_one_task_tells_it_in_a_sentence(tmp_path):
+    trials = [Trial("lobsdice", "hopper", (100, 0, 500), seed, 50, 20) for seed in (0, 1)]
+    run = fleet_of(trials, tmp_path / "fleet")
+    assert run.environment == "hopper"
+    assert learned(run, None, None) == (
+        "LobsDICE learned to act from 50 demonstrations (one transition in 20) of hopper and its "
+        "recorded episodes: 100 expert, 500 random."
+    )
+    other = fleet_of([replace(trials[0], demonstrations=5)], tmp_path / "other")
+    differing = cells(labelled("Differing settings", compare_page.page([run, other])))
+    assert ["demonstrations", "50", "5"] in differing
+
+
+@pytest.mark.parametrize("damaged", ["", "[{}]", "[1]", "{}"])
+def test_trials_that_cannot_be_read_are_as_none(tmp_path, damaged):
+    folder = fleet_of([Trial("lobsdice", "hopper", (1, 1, 1), 0)], tmp_path / "fleet").path
+    (folder / TRIALS).write_text(damaged)
+    assert "given in Python" in learned(recorded(folder), None, None)
+
+
+def test_episodes_are_numbered_in_their_own_file():
+    offline = mixture({"a": noise(20), "b": noise(30, seed=1)})
+    weights = Weights(offline, np.array([0.1, 0.1, 0.1, 0.6, 0.1]), None, 1)
+    made = section(weights)
+    assert weights.half == 1 and "The heaviest: b 1, a 0, a 1." in made
+    rows = cells(Html(made[made.index("By episode") :].partition("</h3>")[2]))
+    assert [row[:2] for row in rows[:2]] == [["b", "1"], ["a", "0"]]
+    assert [row[5] for row in rows] == ["10", "0", "10", "0", "20"]
+    together = section(replace(weights, file="all.npz"))
+    assert "The heaviest: b 3, a 0, a 1." in together
+
+
+def test_weights_may_all_be_zero():
+    weights = Weights(noise(30), np.zeros(3), "logs.npz", 1)
+    assert weights.half == 3 and "No recorded transition has any weight." in section(weights)
+
+
+def test_recorded_states_are_drawn_only_if_they_are_all_of_the_simulators():
+    expert = load("hopper", expert=1, offline={"random": 1}).expert
+    world = make("hopper").unwrapped  # pyright: ignore
+    put = clips._placing(world, expert.state_size)
+    assert put is not None
+    assert list(put(expert.observations[:5])) == [True] * 5
+    before = world.data.qpos[0]
+    *_, last = put(expert.observations[:50])
+    assert last and world.data.qpos[0] > before  # it hops forward
+    assert clips._placing(world, 5) is None
+    assert clips._placing(make("CartPole-v1").unwrapped, 4) is None  # pyright: ignore

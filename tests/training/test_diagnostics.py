@@ -1,0 +1,234 @@
+"""What can be said of a run without its environment: weights, and measures on held-out rows."""
+
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from algorithms.transcription import seven_rows
+from worlds import noise, noise_data
+
+from lobsdice.algorithms import BC, SMODICE, DemoDICE, DemoDICEfO, LobsDICE, LobsDICEMu
+from lobsdice.algorithms.base import Labelled
+from lobsdice.algorithms.discriminator import beside
+from lobsdice.data.prepare import Observations, Transitions, prepare
+from lobsdice.equations.ratio import auc, calibration_error
+from lobsdice.errors import LobsDICEError
+from lobsdice.training import diagnostics
+from lobsdice.training.diagnostics import (
+    discrepancy,
+    episode_weights,
+    expert_distance,
+    flow_residual,
+    hold_out,
+    infer_actions,
+    masses,
+    policy_distance,
+    row_weights,
+    shares,
+    weight_measures,
+)
+from lobsdice.training.engine import held_out_rows
+
+SIZE: Any = {"width": 5}
+WEIGHING = [
+    LobsDICE(**SIZE),
+    LobsDICEMu(**SIZE),
+    LobsDICEMu(state_matching=True, **SIZE),
+    SMODICE(**SIZE),
+    SMODICE(chi2=True, **SIZE),
+    DemoDICE(**SIZE),
+    DemoDICEfO(**SIZE),
+]
+each_weighing = pytest.mark.parametrize(
+    "algorithm", WEIGHING, ids=[f"{type(a).__name__}{i}" for i, a in enumerate(WEIGHING)]
+)
+
+
+def started(algorithm, key, data=None):
+    data = data or noise_data()
+    return algorithm.init(key, data.state_size, data.action_space)
+
+
+@each_weighing
+def test_weights_are_those_under_which_the_policy_clones(algorithm, key):
+    nets, (batch, _) = started(algorithm, key), seven_rows(key)
+    loss = algorithm.loss(nets, batch, key, penalised=0)[1]["policy_loss"]
+    log_w = algorithm.log_weights(nets, batch)
+    w = np.exp(log_w - log_w.max())
+    log_prob = np.asarray(nets.policy.log_prob(batch.s, batch.a))
+    np.testing.assert_allclose(loss, -(w * log_prob).sum() / w.sum(), rtol=1e-6)
+
+
+def test_row_weights_are_shares_whatever_the_size_of_the_pieces(key, monkeypatch):
+    algorithm, data = LobsDICE(**SIZE), noise_data()
+    nets = started(algorithm, key)
+    whole = row_weights(algorithm, nets, data)
+    monkeypatch.setattr(diagnostics, "ROWS_AT_ONCE", 30)  # 80 rows are no multiple of it
+    np.testing.assert_allclose(row_weights(algorithm, nets, data), whole, rtol=1e-5)
+    assert whole.shape == (80,) and whole.sum() == pytest.approx(1)
+    rows = [jnp.asarray(x) for x in data.offline]
+    log_w = algorithm.log_weights(nets, Labelled(*rows))
+    np.testing.assert_allclose(np.log(whole), log_w - jax.nn.logsumexp(log_w), rtol=1e-5)
+
+
+def test_where_no_weight_is_left_all_shares_are_zero(key):
+    algorithm, data = SMODICE(chi2=True, gamma=0.0, **SIZE), noise_data()
+    nets = started(algorithm, key)
+    # No state looks like the expert's, and ν is zero: e = r < -1 everywhere.
+    nets = jax.tree.map(jnp.zeros_like, nets)._replace(r=lambda rows: jnp.full(len(rows), -5.0))
+    log_w = algorithm.log_weights(nets, Labelled(*map(jnp.asarray, data.offline)))
+    assert (log_w == -jnp.inf).all()
+    np.testing.assert_array_equal(shares(np.asarray(log_w, np.float64)), 0)
+
+
+@pytest.mark.parametrize("terminal", ["keep", "absorbing", "restart", "drop"])
+def test_an_episode_weighs_what_its_rows_weigh(terminal, key):
+    offline = noise(80)
+    data = prepare(noise(40, seed=1), offline, terminal=terminal)
+    weights = np.arange(1.0, len(data.offline.s) + 1)
+    ended = offline.terminated.astype(int)
+    # Ten steps each; `drop` leaves a terminal one out, `absorbing` adds one row at the end.
+    lengths = 10 - (ended if terminal == "drop" else 0)
+    ends = np.cumsum(lengths * np.ones(8, int))
+    expected = np.array([w.sum() for w in np.split(weights, ends)[:8]])
+    if terminal == "absorbing":
+        expected[ended == 1] += weights[80:]
+    np.testing.assert_array_equal(episode_weights(weights, data, len(offline)), expected)
+
+
+def test_what_has_no_weights_or_no_episodes_says_so(key):
+    with pytest.raises(LobsDICEError, match="BC does not weigh the offline data"):
+        row_weights(BC(**SIZE), started(BC(**SIZE), key), noise_data())
+    with pytest.raises(LobsDICEError, match="does not say which episode"):
+        episode_weights(np.ones(80), replace(noise_data(), episode=None), 8)
+
+
+# ---- Measures ----
+
+
+def test_the_area_under_the_curve_counts_the_pairs_in_order():
+    expert, offline = np.array([0.0, 1.0, 1.0, 3.0]), np.array([1.0, -2.0, 0.0, 0.5])
+    wins = expert[:, None] > offline
+    ties = expert[:, None] == offline
+    found = auc(jnp.asarray(expert), jnp.asarray(offline))
+    assert found == pytest.approx((wins + ties / 2).mean())
+
+
+def test_a_discriminator_that_knows_its_chances_is_calibrated():
+    """Of the rows with logit log 3 three in four are the expert's; of those with -log 3, one."""
+    sure, unsure = np.log(3.0), -np.log(3.0)
+    expert = jnp.array([sure, sure, sure, unsure])
+    offline = jnp.array([sure, unsure, unsure, unsure])
+    assert calibration_error(expert, offline) == pytest.approx(0, abs=1e-7)
+    # Turned round, it is one half off everywhere; and quite sure of all, by the share it misses.
+    assert calibration_error(-expert, -offline) == pytest.approx(0.5)
+    assert calibration_error(100 * expert, 100 * offline) == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("gamma", [0.5, 0.99, 1.0])
+def test_the_flow_residual_is_zero_for_what_the_environment_can_do(gamma, key):
+    leave = np.array([[0.7, 0.3], [0.3, 0.7]])
+    start = np.array([0.9, 0.1])
+    if gamma < 1:
+        d = (1 - gamma) * np.linalg.inv(np.eye(2) - gamma * leave.T) @ start
+    else:
+        d = np.array([0.5, 0.5])
+    rows = (np.repeat([0, 1], [9, 1]), *(x.ravel() for x in np.indices((2, 2))))
+    init, s, s_next = (jnp.asarray(x, float)[:, None] for x in rows)
+    batch = seven_rows(key)[0]._replace(init=init, s=s, s_next=s_next)
+    assert flow_residual(jnp.asarray((d[:, None] * leave).ravel()), batch, gamma) < 1e-7
+    other = jnp.asarray(((d * [1.2, 0.8])[:, None] * leave).ravel())
+    assert flow_residual(other, batch, gamma) > 0.01
+
+
+def test_a_discrepancy_is_that_of_the_gaussian_kernel():
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(200, 3)), rng.normal(size=(200, 3)) + 0.5
+    points, mass = np.vstack([x, y]), np.repeat([1, -1], 200) / 200
+    squares = ((points[:, None] - points) ** 2).sum(-1)
+    exact = np.sqrt(mass @ np.exp(-squares / (2 * 3)) @ mass)
+    assert discrepancy(jnp.asarray(points), jnp.asarray(mass)) == pytest.approx(exact, rel=0.2)
+    assert discrepancy(jnp.asarray(points), 0 * jnp.asarray(mass)) == 0
+
+
+def test_weights_are_summed_up(key):
+    batch, _ = seven_rows(key)
+    policy = started(LobsDICE(**SIZE), key).policy
+    one = weight_measures(jnp.eye(7)[2], policy, batch, 0.9, key)
+    assert one["effective_share"] == pytest.approx(1 / 7) and one["largest_share"] == 1
+    np.testing.assert_allclose(one["action_error"], policy.error(batch.s, batch.a)[2])
+    even = weight_measures(jnp.full(7, 1 / 7), policy, batch, 0.9, key)
+    assert even["effective_share"] == pytest.approx(1)
+    assert even["largest_share"] == pytest.approx(1 / 7)
+    itself, other = beside(batch.s, batch.s_next), beside(batch.expert_s, batch.expert_s_next)
+    assert expert_distance(jnp.full(7, 1 / 7), batch, itself) < 1e-7
+    assert expert_distance(jnp.full(7, 1 / 7), batch, other) > 0.01
+    obeyed = batch._replace(a=policy.sample(batch.s, key))
+    assert policy_distance(jnp.full(7, 1 / 7), policy, obeyed, key) < 1e-7 < even["policy_distance"]
+
+
+def test_the_mass_of_each_source_is_that_of_its_rows():
+    w = jnp.array([0.1, 0.2, 0.3, 0.4])
+    found = masses(w, jnp.array([1, 0, 1, 1]), ("good", "bad", "absent"))
+    expected = {"mass_good": 0.2, "mass_bad": 0.8, "mass_absent": 0.0}
+    assert {k: float(v) for k, v in found.items()} == pytest.approx(expected)
+    assert masses(w, jnp.zeros(4, int), ("all",)) == {}
+
+
+def sourced(rows: int, names: tuple[str, ...]):
+    """Noise of so many rows, of which the sources take turns."""
+    data = prepare(noise(rows, seed=1), noise(rows), allow_leak=True)
+    return replace(data, source=np.arange(rows) % len(names), source_names=names)
+
+
+@pytest.mark.parametrize("discrete", [False, True], ids=["box", "finite"])
+def test_inferred_actions_are_those_of_recordings_that_move_alike(discrete):
+    """The action moves the first number of the state, and nothing moves the others."""
+    rng = np.random.default_rng(0)
+    data = noise_data(discrete=discrete)
+    s = rng.normal(size=(80, 3)).astype(np.float32)
+    s_next = s.copy()
+    s_next[:, 0] += data.offline.a.reshape(80, -1)[:, 0]
+    order = rng.permutation(80)
+    data = replace(
+        data,
+        offline=Transitions(s, data.offline.a, s_next),
+        expert=Observations(s[order], s_next[order]),
+    )
+    inferred = infer_actions(data)
+    which = np.arange(1024) * 80 // 1024  # evenly spaced, over and over
+    np.testing.assert_array_equal(inferred.s, s[order][which])
+    np.testing.assert_array_equal(inferred.a, data.offline.a[order][which])
+
+
+def test_a_nearer_state_does_not_make_up_for_another_movement():
+    data = noise_data()
+    s = np.zeros((80, 3), np.float32)
+    s[1::2, 0] = 0.3
+    moves = np.zeros_like(s)
+    moves[::2, 1], moves[1::2, 1] = 0.1, -0.1  # small beside the states, but all that differs
+    shown = Observations(s[:2], s[:2] + moves[1::-1])
+    data = replace(data, offline=Transitions(s, data.offline.a, s + moves), expert=shown)
+    taken = np.asarray(infer_actions(data).a)
+    assert np.isin(taken[0], data.offline.a[1::2]).all()
+    assert np.isin(taken[-1], data.offline.a[::2]).all()
+
+
+def test_runs_are_diagnosed_on_rows_apart_and_on_sources_by_name():
+    datas = [sourced(1100, ("a", "b")), sourced(2000, ("b", "c"))]
+    held, names = hold_out(datas, apart=True)
+    assert names == ("a", "b", "c")
+    apart = [held_out_rows(len(data.offline.s)) for data in datas]
+    assert held.batch.s.shape[:2] == (2, len(apart[0]))  # as many as the smaller one has
+    for i, (data, rows) in enumerate(zip(datas, apart, strict=True)):
+        where = {row.tobytes(): number for number, row in enumerate(data.offline.s)}
+        found = np.array([where[np.asarray(row).tobytes()] for row in held.batch.s[i]])
+        assert np.isin(found, rows).all() and len(set(found)) == len(found)
+        named = [names[number] for number in np.asarray(held.source[i])]
+        assert named == [data.source_names[number] for number in data.source[found]]
+    assert len(np.unique(held.shown[0], axis=0)) == 1100  # all demonstrations
+    everything, _ = hold_out(datas[:1], apart=False)
+    np.testing.assert_array_equal(everything.batch.s[0], datas[0].offline.s)

@@ -1,0 +1,186 @@
+"""The training loop's parts: batches, the average of weights, cooling, failing."""
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from worlds import noise_data
+
+from lobsdice.algorithms.base import Defaults, hyperparameters
+from lobsdice.data.prepare import Data, Observations, Transitions
+from lobsdice.training.engine import (
+    ADAM,
+    Member,
+    Options,
+    State,
+    draw,
+    held_out_count,
+    held_out_rows,
+    pack,
+    step,
+    suspects,
+)
+from lobsdice.training.train import Fleet, iterate
+
+DATAS = [noise_data(seed=seed) for seed in range(2)]
+
+
+class Nets(NamedTuple):
+    policy: Any
+
+
+@hyperparameters
+class Line(Defaults):
+    """A loss that falls at a given slope; its logarithm fails below zero."""
+
+    slope: float = 1.0
+    rate: float = 0.1
+    penalty_every: int = 1
+
+    def init(self, key, state_size, space):
+        return Nets(jnp.float32(1.0))
+
+    def loss(self, nets, batch, key, *, penalised):
+        log = jnp.log(nets.policy)
+        return self.slope * nets.policy, {"loss": self.slope * nets.policy, "log": log}
+
+    def rates(self, step):
+        return Nets(self.rate)
+
+
+@hyperparameters
+class Counted(Line):
+    """Tells for how many steps one is penalised."""
+
+    def loss(self, nets, batch, key, *, penalised):
+        return nets.policy, {"penalised": jnp.float32(penalised)}
+
+
+def take(steps: int, algorithm=Line(), **options) -> list[State]:  # noqa: B008
+    """The states of a run, step by step."""
+    nets = Nets(jnp.float32(1.0))
+    states = [State(nets, ADAM.init(nets), nets.policy, jnp.int32(-1), jnp.int32(0))]
+    pool, slices = pack(DATAS[:1])
+    key = jax.random.key(0)
+    batch = draw(key, pool, jax.tree.map(lambda x: x[0], slices), 1)
+    settings = Options(steps=steps, **options)
+    for i in range(steps):
+        now = jnp.int32(i)
+        state, _ = step(algorithm, settings, states[-1], batch, key, now, penalised=1)
+        states.append(state)
+    return states
+
+
+def weights(states) -> np.ndarray:
+    return np.array([float(state.nets.policy) for state in states])
+
+
+def test_a_batch_holds_rows_of_the_runs_own_data_only(key):
+    pool, slices = pack(DATAS)
+    for i, data in enumerate(DATAS):
+        mine = jax.tree.map(lambda x, i=i: x[i], slices)
+        batch = draw(key, pool, mine, 500)
+        parts = {
+            "init": (np.asarray(batch.init), data.init),
+            "expert": (np.hstack(batch[1:3]), np.hstack(data.expert)),
+            "offline": (np.hstack(batch[3:6]), np.hstack(data.offline)),
+            "labelled": (np.hstack(batch.labelled or ()), np.hstack(data.labelled or ())),
+        }
+        assert len(batch.init) == 125  # a quarter
+        for name, (drawn, owned) in parts.items():
+            found = (drawn[:, None] == owned[None]).all(axis=2)
+            assert found.any(axis=1).all(), name  # each is a row of the data, whole
+            assert found.any(axis=0).all(), name  # and none is left out
+            counts = found.sum(axis=0)
+            assert counts.std() < 3 * np.sqrt(len(drawn) / len(owned)), name
+
+
+def numbered(rows: int) -> Data:
+    """Data whose every row says which it is."""
+    number = np.arange(rows, dtype=np.float32)[:, None]
+    pairs = Observations(number, number)
+    return replace(DATAS[0], expert=pairs, offline=Transitions(number, number, number))
+
+
+@pytest.mark.parametrize("size, expected", [(480, []), (500, range(480, 500)), (1500, None)])
+def test_rows_are_held_out_in_blocks_and_never_drawn(size, expected, key):
+    if expected is None:
+        expected = [*range(480, 512), *range(992, 1024)]
+    others = sorted({*range(size)} - {*expected})
+    pool, slices = pack([numbered(700), numbered(size)])  # in the middle of a pool, too
+    batch = draw(key, pool, jax.tree.map(lambda x: x[1], slices), 40_000, hold_out=True)
+    for part in (batch.expert_s, batch.s):
+        assert np.unique(part).tolist() == others
+        assert np.ptp(np.bincount(part[:, 0].astype(int))[others]) < 12 * np.sqrt(40_000 / size)
+    np.testing.assert_array_equal(held_out_rows(size), expected or range(size))
+    assert held_out_count(jnp.array([size])) == len(expected)
+
+
+def test_steps_are_those_of_adam():
+    """With a constant gradient each of Adam's steps is the learning rate."""
+    np.testing.assert_allclose(weights(take(4)), 1 - 0.1 * np.arange(5), rtol=1e-5)
+    small = take(4, Line(slope=0.01))
+    np.testing.assert_allclose(weights(small), 1 - 0.1 * np.arange(5), rtol=1e-4)
+
+
+def test_cooling_takes_the_rate_to_zero_over_the_last_part():
+    sizes = -np.diff(weights(take(8, Line(rate=0.01), cooldown=0.5)))
+    np.testing.assert_allclose(sizes, 0.01 * np.array([1, 1, 1, 1, 1, 0.75, 0.5, 0.25]), rtol=1e-3)
+
+
+def test_the_average_forgets_fast_at_first_and_slowly_later():
+    states = take(8, Line(rate=0.01), average=0.25)
+    average = 1.0
+    for i, weight in enumerate(weights(states)[1:]):
+        decay = min(0.25, (1 + i) / (10 + i))
+        average = decay * average + (1 - decay) * weight
+        assert float(states[i + 1].average) == pytest.approx(average, rel=1e-5)
+
+
+def blamed(state: State) -> list[str]:
+    """What was not finite where the only run of a fleet failed."""
+    names = suspects({"loss": 0, "log": 0})
+    return [name for i, name in enumerate(names) if int(state.failed_in[0]) >> i & 1]
+
+
+@pytest.mark.parametrize("chunk", [1, 5])
+def test_a_run_that_fails_stays_where_its_chunk_began(chunk):
+    """The logarithm of a negative weight is the first number that is not finite."""
+    first = int(np.flatnonzero(weights(take(15)) < 0)[0])  # the state with which step `first` fails
+    fleet = Fleet((Member(Line(), options=Options(steps=15)),), (DATAS[0],))
+    states = [now.state for now in iterate(fleet, every=chunk)]
+    found = np.array([float(state.nets.policy[0]) for state in states])
+    last, begun = states[-1], first // chunk
+    assert int(last.failed_at[0]) == first
+    assert blamed(last) == ["log"]
+    np.testing.assert_allclose(
+        found[:begun], weights(take(15))[chunk : first + 1 : chunk], atol=1e-7
+    )
+    assert (found[begun:] == found[begun - 1]).all()
+    assert all(int(state.failed_at[0]) == -1 for state in states[:begun])
+    assert float(last.average[0]) == float(states[begun - 1].average[0])
+
+
+def test_a_weight_that_overflows_in_the_last_step_is_noticed():
+    """No loss is taken of it any more; before, it grows from 1 to 3e38, which is finite."""
+    algorithm = Line(slope=-1.0, rate=3e38)
+    assert np.isinf(weights(take(2, algorithm))).tolist() == [False, False, True]
+    fleet = Fleet((Member(algorithm, options=Options(steps=2)),), (DATAS[0],))
+    (now,) = iterate(fleet, every=2)
+    assert (int(now.state.failed_at[0]), blamed(now.state)) == (1, ["weights"])
+    assert float(now.state.nets.policy[0]) == float(now.state.average[0]) == 1.0
+
+
+def test_every_step_is_penalised_once_however_steps_fall_into_blocks():
+    fleet = Fleet((Member(Counted(penalty_every=4), options=Options(steps=10)),), (DATAS[0],))
+    whole, rest = iterate(fleet, every=8)
+    assert (float(whole.metrics["penalised"][0]), float(rest.metrics["penalised"][0])) == (4, 2)
+
+
+def test_training_ends_early_once_all_runs_have_failed():
+    fleet = Fleet((Member(Line(), options=Options(steps=4000)),), (DATAS[0],))
+    now = next(iterate(fleet, every=4000))
+    assert 0 <= int(now.state.failed_at[0]) < now.step < 4000
