@@ -17,10 +17,10 @@ Truncated episodes always keep their true final state, whatever the option.
 
 import warnings
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
-from jaxtyping import Bool, Float, Float32, Int64
+from jaxtyping import Bool, Float, Float32, Int, Int64
 
 from lobsdice.data.episodes import Episodes, check_states, row_hashes
 from lobsdice.data.spaces import ActionSpace, Box
@@ -40,18 +40,21 @@ InnerActions = Float32[np.ndarray, "n action"] | Int64[np.ndarray, " n"]
 
 
 class Observations(NamedTuple):
-    """Pairs of a state and the next one: all that is known of an expert."""
+    """Pairs of a state and the next one: all that is known of an expert.
 
-    s: States
-    s_next: States
+    The arrays are NumPy's in a data set, and JAX's in a batch.
+    """
+
+    s: Float[Any, "n state"]
+    s_next: Float[Any, "n state"]
 
 
 class Transitions(NamedTuple):
     """A state, the action taken there (reals scaled to [-1, 1]) and the next state."""
 
-    s: States
-    a: InnerActions
-    s_next: States
+    s: Float[Any, "n state"]
+    a: Float[Any, "n action"] | Int[Any, " n"]
+    s_next: Float[Any, "n state"]
 
 
 class Normaliser(NamedTuple):
