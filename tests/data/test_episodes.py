@@ -1,17 +1,7 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
-from lobsdice.data.episodes import (
-    Episodes,
-    column_range,
-    concatenate,
-    infer_space,
-    mixture,
-    row_hashes,
-)
+from lobsdice.data.episodes import Episodes, concatenate, mixture
 from lobsdice.data.spaces import Box, Discrete
 from lobsdice.errors import LobsDICEError
 
@@ -116,59 +106,6 @@ def test_integer_actions_take_a_box_where_one_is_given():
     episodes = make(actions=[0, 1, 2, 0, 1, 2], action_space=Box.of([0], [2]))
     np.testing.assert_array_equal(episodes.actions, np.array([[0, 1, 2, 0, 1, 2]]).T)
     assert episodes.action_space == Box.of([0], [2])
-
-
-def test_inferred_spaces():
-    def reals(*columns):
-        return np.array(columns, np.float32).T
-
-    assert infer_space(reals([-0.5, 0.5])) == Box.of([-1], [1])
-    assert infer_space(reals([-3, 2], [0.5, 1])) == Box.of([-3, 0.5], [2, 1])
-    assert infer_space(reals([4, 4])) == Box.of([3], [5])
-    assert infer_space(np.array([0, 4, 2])) == Discrete(5)
-    huge = np.finfo(np.float32).max
-    assert not infer_space(reals([huge, huge])).outside(reals([huge, huge])).size
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.integers(1, 700), st.integers(1, 600), st.integers(0, 2**32 - 1))
-def test_the_range_of_columns_is_that_of_numpy(rows, width, seed):
-    values = np.random.default_rng(seed).normal(size=(rows, width)).astype(np.float32)
-    low, high = column_range(values)
-    np.testing.assert_array_equal(low, values.min(axis=0))
-    np.testing.assert_array_equal(high, values.max(axis=0))
-
-
-def test_the_range_of_a_column_with_nan_is_nan():
-    values = np.zeros((100, 3), np.float32)
-    values[50, 1] = np.nan
-    low, high = column_range(values)
-    assert np.isnan(low).tolist() == np.isnan(high).tolist() == [False, True, False]
-
-
-@settings(max_examples=60, deadline=None)
-@given(hnp.arrays(np.int64, st.integers(2, 40).map(lambda n: (n, 3)), elements=st.integers(0, 1)))
-def test_duplicates_are_those_that_occurred_before(states):
-    lengths = np.full(len(states), 2)
-    episodes = Episodes.from_arrays(states.reshape(-1, 1), lengths=lengths)
-    seen, expected = set(), []
-    for i, row in enumerate(map(tuple, states.tolist())):
-        if row in seen:
-            expected.append(i)
-        seen.add(row)
-    assert episodes.repeated.tolist() == expected
-
-
-def test_an_episode_of_other_length_or_order_is_no_duplicate():
-    observations = [[0.0], [1], [2], [0], [1], [1], [2], [0], [2], [1], [2]]
-    assert Episodes.from_arrays(observations, lengths=[2, 3, 3]).repeated.size == 0
-
-
-def test_hashes_tell_rows_apart_but_not_the_sign_of_zero():
-    grid = np.stack(np.meshgrid(*[np.arange(50)] * 3), axis=-1).reshape(-1, 3).astype(np.float32)
-    assert len(np.unique(row_hashes(grid))) == len(grid)
-    zeros = np.array([[0.0, 1.0], [-0.0, 1.0]], np.float32)
-    assert len(np.unique(row_hashes(zeros))) == 1
 
 
 def test_the_source_of_an_episode_has_a_name():

@@ -4,13 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from lobsdice.data.prepare import Data, Observations, shared_pairs
+from lobsdice.data.prepare import Data, count_leaked
 from lobsdice.data.spaces import ActionSpace, Box
 
 
 def of_data(data: Data) -> dict[str, Any]:
     """The sizes of everything; pairs that are in both sets are the leak, if there is one."""
-    offline = Observations(data.offline.s, data.offline.s_next)
     counts = np.bincount(data.source, minlength=len(data.source_names)).tolist()
     return {
         "expert_pairs": len(data.expert.s),
@@ -19,7 +18,7 @@ def of_data(data: Data) -> dict[str, Any]:
         "state_size": data.state_size,
         "actions": _space(data.action_space),
         "sources": dict(zip(data.source_names, counts, strict=True)),
-        "expert_pairs_in_offline": int(shared_pairs(data.expert, offline).sum()),
+        "expert_pairs_in_offline": count_leaked(data.expert, data.offline),
     }
 
 

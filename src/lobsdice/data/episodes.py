@@ -4,7 +4,7 @@ An episode of T steps has T+1 observations, s_0 .. s_T, and T actions. All episo
 after the other in the same arrays, so that millions of steps cost no Python loop.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, replace
 from functools import cached_property
 
@@ -12,13 +12,12 @@ import numpy as np
 from jaxtyping import Bool, Float32, Int64
 from numpy.typing import ArrayLike
 
-from lobsdice.data.spaces import FLOAT32_MAX, ActionSpace, Box, Discrete
+from lobsdice.data.actions import Actions, as_actions, check_actions, infer_space
+from lobsdice.data.checks import check_finite, check_lengths, numeric
+from lobsdice.data.repeats import repeated_episodes
+from lobsdice.data.rows import column_range, offsets, ranges
+from lobsdice.data.spaces import ActionSpace, Box
 from lobsdice.errors import LobsDICEError
-
-#: Rows looked at in one go, so that checks of large arrays stay in the processor's cache.
-CHUNK = 1 << 14
-
-Actions = Float32[np.ndarray, "steps action"] | Int64[np.ndarray, " steps"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +45,7 @@ class Episodes:
 
     def __post_init__(self, checked: bool):
         arrays = ("observations", "terminated", "actions", "rewards", "source")
-        _check_lengths(self.lengths, {key: getattr(self, key) for key in arrays})
+        check_lengths(self.lengths, {key: getattr(self, key) for key in arrays})
         if self.observations.shape[1] == 0:
             raise LobsDICEError("observations have no columns")
         _check_source(self)
@@ -86,7 +85,7 @@ class Episodes:
         Without `terminated` every episode counts as truncated. Without `action_space` it is
         `infer_space(actions)`.
         """
-        lengths = _numeric("episode_lengths", lengths, np.int64)
+        lengths = numeric("episode_lengths", lengths, np.int64)
         if terminated is None:
             terminated = np.zeros(len(lengths), bool)
         if actions is not None:
@@ -95,16 +94,14 @@ class Episodes:
             if isinstance(action_space, Box) and actions.dtype == np.int64:
                 actions = actions[:, None].astype(np.float32)
         arrays = {
-            "observations": _numeric("observations", observations, np.float32, ndim=2),
-            "terminated": _numeric("terminated", terminated, np.bool_),
+            "observations": numeric("observations", observations, np.float32, ndim=2),
+            "terminated": numeric("terminated", terminated, np.bool_),
             "actions": actions,
-            "rewards": None
-            if rewards is None
-            else _numeric("rewards", rewards, np.float32, ndim=1),
-            "source": None if source is None else _numeric("source", source, np.int64, ndim=1),
+            "rewards": None if rewards is None else numeric("rewards", rewards, np.float32, ndim=1),
+            "source": None if source is None else numeric("source", source, np.int64, ndim=1),
         }
         # Before the constructor, where shapes checked at run time would speak first.
-        _check_lengths(lengths, arrays)
+        check_lengths(lengths, arrays)
         return cls(
             lengths=lengths,
             action_space=action_space,
@@ -130,7 +127,7 @@ class Episodes:
     @cached_property
     def starts(self) -> Int64[np.ndarray, " episodes"]:
         """The row of `observations` that holds each episode's first state."""
-        return _offsets(self.lengths + 1)
+        return offsets(self.lengths + 1)
 
     @cached_property
     def ends(self) -> Int64[np.ndarray, " episodes"]:
@@ -155,7 +152,7 @@ class Episodes:
     @cached_property
     def step_starts(self) -> Int64[np.ndarray, " episodes"]:
         """The row of `actions` that holds each episode's first action."""
-        return _offsets(self.lengths)
+        return offsets(self.lengths)
 
     @cached_property
     def observation_range(self) -> tuple[np.ndarray, np.ndarray]:
@@ -165,7 +162,7 @@ class Episodes:
     @cached_property
     def repeated(self) -> Int64[np.ndarray, " k"]:
         """The numbers of the episodes whose observations equal those of an earlier episode."""
-        return _duplicates(self)
+        return repeated_episodes(self.observations, self.lengths)
 
     def returns(self) -> np.ndarray | None:
         """The sum of each episode's rewards, where they were recorded."""
@@ -183,8 +180,8 @@ class Episodes:
         if not len(index):
             raise LobsDICEError("the selection leaves no episodes")
         lengths = self.lengths[index]
-        rows = _ranges(self.starts[index], lengths + 1)
-        steps = _ranges(self.step_starts[index], lengths)
+        rows = ranges(self.starts[index], lengths + 1)
+        steps = ranges(self.step_starts[index], lengths)
         return replace(
             self,
             observations=self.observations[rows],
@@ -276,142 +273,6 @@ def mixture(sources: Mapping[str, Episodes]) -> Episodes:
     )
 
 
-def as_actions(actions: ArrayLike) -> Actions:
-    """Integers of shape (steps,) for discrete actions, float32 of shape (steps, size) otherwise."""
-    array = np.asarray(actions)
-    if array.dtype == object or array.dtype.kind not in "biuf":
-        raise LobsDICEError(f"actions must be numbers, not {array.dtype}")
-    if array.dtype.kind in "biu":
-        if array.ndim == 2 and array.shape[1] == 1:
-            array = array[:, 0]
-        if array.ndim != 1:
-            raise LobsDICEError(
-                f"actions holds integers of shape {array.shape}; discrete actions are one integer "
-                "a step, continuous actions must be floats"
-            )
-        return array.astype(np.int64, copy=False)
-    if array.ndim == 1:
-        array = array[:, None]
-    return _numeric("actions", array, np.float32, ndim=2)
-
-
-def infer_space(actions: Actions) -> ActionSpace:
-    """The space of actions that came without one.
-
-    Integers: as many actions as the largest one needs. Reals: [-1, 1] where they all fit, otherwise
-    the smallest and largest value of each column (widened where a column is constant).
-    """
-    if not len(actions):
-        raise LobsDICEError("actions is empty")
-    if actions.dtype == np.int64:
-        return Discrete(max(int(actions.max()), 0) + 1)
-    low, high = (x.astype(np.float64) for x in column_range(actions))
-    if not np.isfinite([low, high]).all():
-        check_finite("actions", actions)
-    if (low >= -1).all() and (high <= 1).all():
-        return Box.of(-np.ones_like(low), np.ones_like(high))
-    # A constant column needs some width; 1 would vanish in the rounding of very large values.
-    margin = np.where(low == high, np.maximum(1, 1e-3 * np.abs(low)), 0)
-    return Box.of(*np.clip([low - margin, high + margin], -FLOAT32_MAX, FLOAT32_MAX))
-
-
-def column_range(rows: Float32[np.ndarray, "n width"]) -> tuple[np.ndarray, np.ndarray]:
-    """The smallest and the largest value of each column; NaN where a column holds NaN."""
-    # Several rows side by side make the inner loop long enough for vector instructions.
-    fold = max(1, min(len(rows), 512 // rows.shape[1]))
-    whole = len(rows) // fold * fold
-    lows, highs = [rows[whole:]], [rows[whole:]]
-    for _, block in _chunks(rows[:whole].reshape(-1, fold * rows.shape[1]), CHUNK // fold):
-        lows.append(block.min(axis=0).reshape(fold, -1))
-        highs.append(block.max(axis=0).reshape(fold, -1))
-    return np.concatenate(lows).min(axis=0), np.concatenate(highs).max(axis=0)
-
-
-def _duplicates(episodes: Episodes) -> Int64[np.ndarray, " k"]:
-    x = episodes.observations
-    ends = np.concatenate([x[episodes.starts], x[episodes.ends]], axis=1)
-    twins = _twins(row_hashes(ends) + episodes.lengths.astype(np.uint64))
-    # Equal first and last states are cheap to find and rare; only those are looked at in full.
-    suspects = np.flatnonzero(np.bincount(twins, minlength=len(episodes))[twins] > 1)
-    if not suspects.size:
-        return suspects
-    hashes = [_episode_hashes(episodes, some) for some in _batches(episodes, suspects)]
-    twins = np.arange(len(episodes))
-    twins[suspects] = suspects[_twins(np.concatenate(hashes))]
-    copies = np.flatnonzero(
-        (twins != np.arange(len(episodes))) & (episodes.lengths == episodes.lengths[twins])
-    )
-    same = [_same(episodes, some, twins[some]) for some in _batches(episodes, copies)]
-    return copies[np.concatenate([*same, np.empty(0, bool)])]
-
-
-def row_hashes(rows: Float32[np.ndarray, "n width"]) -> np.ndarray:
-    """A 64-bit number for each row, equal for equal rows (0.0 and -0.0 counting as equal)."""
-    factors = np.random.default_rng(0).integers(
-        1, 1 << 63, rows.shape[1], dtype=np.uint64
-    ) | np.uint64(1)
-    hashes = np.empty(len(rows), np.uint64)
-    for start, chunk in _chunks(rows):
-        bits = (chunk + np.float32(0)).view(np.uint32).astype(np.uint64)
-        hashes[start : start + len(chunk)] = _mixed(bits * factors).sum(axis=1, dtype=np.uint64)
-    return hashes
-
-
-def _mixed(numbers: np.ndarray) -> np.ndarray:
-    """High bits brought down and spread, so that sums of hashes do not cancel by their pattern."""
-    numbers = (numbers ^ (numbers >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
-    return numbers ^ (numbers >> np.uint64(29))
-
-
-def _twins(keys: np.ndarray) -> np.ndarray:
-    """For each key the place where the same key occurs first."""
-    _, earliest, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    return earliest[inverse]
-
-
-def _episode_hashes(episodes: Episodes, which: np.ndarray) -> np.ndarray:
-    sizes = episodes.lengths[which] + 1
-    hashes = row_hashes(episodes.observations[_ranges(episodes.starts[which], sizes)])
-    # The place of a row counts: the same states in another order are another episode.
-    places = _ranges(np.zeros_like(sizes), sizes).astype(np.uint64)
-    return np.add.reduceat(_mixed(hashes ^ _mixed(places)), _offsets(sizes))
-
-
-def _same(episodes: Episodes, some: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Whether the observations of two episodes of the same length are equal, for many pairs."""
-    x, starts, sizes = episodes.observations, episodes.starts, episodes.lengths[some] + 1
-    pairs = (x[_ranges(starts[i], sizes)] for i in (some, others))
-    return np.logical_and.reduceat(np.equal(*pairs).all(axis=1), _offsets(sizes))
-
-
-def _batches(episodes: Episodes, which: np.ndarray) -> list[np.ndarray]:
-    """`which` in groups of some hundred thousand rows, to bound the memory that copies take."""
-    rows = np.cumsum(episodes.lengths[which] + 1)
-    cuts = np.searchsorted(rows, np.arange(16 * CHUNK, rows[-1] if rows.size else 0, 16 * CHUNK))
-    return [batch for batch in np.split(which, np.unique(cuts)) if batch.size]
-
-
-def _check_lengths(lengths: np.ndarray, arrays: Mapping[str, np.ndarray | None]) -> None:
-    if not len(lengths):
-        raise LobsDICEError("there are no episodes")
-    if (short := np.flatnonzero(lengths < 1)).size:
-        raise LobsDICEError(
-            f"episode_lengths row {short[0]} is {lengths[short[0]]}; an episode has at least 1 step"
-        )
-    steps, count = int(lengths.sum()), len(lengths)
-    for key, array in arrays.items():
-        wanted, why = {
-            "observations": (steps + count, "T+1 for each episode of T steps"),
-            "actions": (steps, "one a step"),
-            "rewards": (steps, "one a step"),
-        }.get(key, (count, "one an episode"))
-        if array is not None and len(array) != wanted:
-            raise LobsDICEError(
-                f"{key} has {len(array)} rows, "
-                f"but the {count} episode lengths need {wanted} ({why})"
-            )
-
-
 def _check_source(e: Episodes) -> None:
     if e.source is None:
         return
@@ -420,67 +281,6 @@ def _check_source(e: Episodes) -> None:
             f"source row {bad[0]} is {e.source[bad[0]]}, "
             f"but there are {len(e.source_names)} source names"
         )
-
-
-def check_finite(key: str, rows: np.ndarray) -> None:
-    """Raise an error that names the first row and column that is NaN or infinite."""
-    for start, chunk in _chunks(rows):
-        # Minimum and maximum carry NaN and infinity along and need no large temporary.
-        if not np.isfinite([chunk.min(), chunk.max()]).all():
-            row, column = np.argwhere(~np.isfinite(chunk))[0]
-            raise LobsDICEError(f"{key} row {start + row}, column {column} is {chunk[row, column]}")
-
-
-def check_actions(actions: Actions, space: ActionSpace) -> None:
-    """Raise an error that names the first action that does not belong to `space`."""
-    if isinstance(space, Discrete) != (actions.dtype == np.int64):
-        raise LobsDICEError(
-            f"actions are {'integers' if actions.dtype == np.int64 else 'floats'}, "
-            f"but their space is {space}"
-        )
-    if isinstance(space, Box) and actions.shape[1] != space.size:
-        raise LobsDICEError(f"actions have {actions.shape[1]} columns, their bounds {space.size}")
-    for start, chunk in _chunks(actions):
-        if isinstance(space, Box):
-            extremes = np.stack(column_range(chunk))
-            if not np.isfinite(extremes).all():
-                check_finite("actions", actions)
-            if not space.outside(extremes).size:
-                continue
-        if (rows := space.outside(chunk)).size:
-            raise LobsDICEError(
-                f"actions row {start + rows[0]} is {chunk[rows[0]].tolist()}, outside {space}"
-            )
-
-
-def _numeric(key: str, values: ArrayLike, dtype, *, ndim: int = 1) -> np.ndarray:
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise LobsDICEError(f"{key} is ragged: its rows differ in length") from error
-    if array.dtype.kind not in "biuf":
-        raise LobsDICEError(f"{key} must be numbers, not {array.dtype}")
-    if array.ndim != ndim:
-        raise LobsDICEError(f"{key} has shape {array.shape}, expected {ndim} dimension(s)")
-    if dtype in (np.int64, np.bool_) and array.dtype.kind == "f":
-        check_finite(key, array[:, None])
-        if (array != np.round(array)).any():
-            raise LobsDICEError(f"{key} must be whole numbers")
-    with np.errstate(over="ignore"):  # an overflow to infinity is reported with its row
-        return np.ascontiguousarray(array, dtype=dtype)
-
-
-def _chunks(rows: np.ndarray, size: int = CHUNK) -> Iterable[tuple[int, np.ndarray]]:
-    return ((i, rows[i : i + size]) for i in range(0, len(rows), size))
-
-
-def _offsets(sizes: np.ndarray) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
-
-
-def _ranges(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """starts[0], …, starts[0]+sizes[0]-1, starts[1], …"""
-    return np.repeat(starts - _offsets(sizes), sizes) + np.arange(sizes.sum())
 
 
 def _together(arrays: list) -> np.ndarray | None:

@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
-from jaxtyping import Bool, Float, Float32, Int, Int64
+from jaxtyping import Float, Float32, Int, Int64
 
-from lobsdice.data.episodes import Episodes, check_states, row_hashes
+from lobsdice.data.episodes import Episodes, check_states
+from lobsdice.data.repeats import shared_rows
 from lobsdice.data.spaces import ActionSpace, Box
 from lobsdice.errors import DataWarning, LobsDICEError
 
@@ -197,15 +198,10 @@ def scale_remarks(episodes: Episodes, deviation: Float[np.ndarray, " width"]) ->
     ]
 
 
-def shared_pairs(expert: Observations, offline: Observations) -> Bool[np.ndarray, " pairs"]:
-    """True where an expert pair (s, s') is, to the last bit, also a pair of the offline data."""
-    ours, theirs = (np.concatenate(pair, axis=1) for pair in (expert, offline))
-    our_hash, their_hash = row_hashes(ours), row_hashes(theirs)
-    order = np.argsort(their_hash)
-    found = np.searchsorted(their_hash, our_hash, sorter=order)
-    candidate = order[np.minimum(found, len(order) - 1)]
-    # Equal hashes are only a hint; the rows themselves decide.
-    return (theirs[candidate] == ours).all(axis=1)
+def count_leaked(expert: Observations, offline: Observations | Transitions) -> int:
+    """The number of expert pairs (s, s') that are, to the last bit, also offline pairs."""
+    ours, theirs = (np.concatenate([x.s, x.s_next], axis=1) for x in (expert, offline))
+    return int(shared_rows(ours, theirs).sum())
 
 
 class _Steps(NamedTuple):
@@ -320,8 +316,7 @@ def _check_labelled(labelled: Episodes, offline: Episodes) -> None:
 
 
 def _refuse_leak(expert: Observations, offline: Observations) -> None:
-    leaked = int(shared_pairs(expert, offline).sum())
-    if leaked:
+    if leaked := count_leaked(expert, offline):
         raise LobsDICEError(
             f"{leaked} of the {len(expert.s)} expert pairs (s, s') occur in the action-labelled "
             "data, which would give the expert's actions away; remove those episodes, or allow "

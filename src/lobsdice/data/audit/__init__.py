@@ -25,7 +25,7 @@ from lobsdice.data.audit.discriminator import Discrimination, discriminate
 from lobsdice.data.audit.facts import facts
 from lobsdice.data.audit.rate import Rate, compare_rates
 from lobsdice.data.episodes import Episodes
-from lobsdice.data.prepare import Observations, prepare, shared_pairs
+from lobsdice.data.prepare import count_leaked, prepare
 from lobsdice.errors import LobsDICEError
 
 __all__ = ["Audit", "Coverage", "Discrimination", "Part", "Rate", "Support", "Verdict", "audit"]
@@ -139,12 +139,11 @@ def audit(expert: Episodes, offline: Episodes) -> Audit:
 def _pairs(expert: Episodes, offline: Episodes) -> tuple[np.ndarray, np.ndarray, int]:
     """Pairs (s, s') of both as a learner sees them, and how many of the former leak."""
     data = prepare(expert, offline, allow_leak=True)
-    recorded = Observations(data.offline.s, data.offline.s_next)
-    ours, theirs = (np.concatenate(pair, axis=1) for pair in (data.expert, recorded))
+    ours, theirs = (np.concatenate([x.s, x.s_next], axis=1) for x in (data.expert, data.offline))
     for whose, pairs in {"demonstrations": ours, "recordings": theirs}.items():
         if len(pairs) < 2:
             raise LobsDICEError(f"the {whose} hold one transition: there is nothing to compare")
-    return ours, theirs, int(shared_pairs(data.expert, recorded).sum())
+    return ours, theirs, count_leaked(data.expert, data.offline)
 
 
 def judge(share: float, second: Discrimination) -> tuple[Verdict, str]:

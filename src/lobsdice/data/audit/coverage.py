@@ -16,8 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int64
 
-from lobsdice.data.episodes import Episodes, row_hashes
+from lobsdice.data.episodes import Episodes
 from lobsdice.data.neighbours import nearest
+from lobsdice.data.repeats import row_hashes
 
 #: A transition is uncovered if it is this many times farther off than offline pairs are apart.
 FACTOR = 2.0

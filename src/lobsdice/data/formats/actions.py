@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from lobsdice.data.episodes import Actions, as_actions, check_actions, column_range, infer_space
+from lobsdice.data.actions import Actions, as_actions, check_actions, infer_space
 from lobsdice.data.formats.options import ReadOptions
+from lobsdice.data.rows import column_range
 from lobsdice.data.spaces import ActionSpace, Box, Discrete
 from lobsdice.errors import LobsDICEError
 

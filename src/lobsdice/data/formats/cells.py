@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Bool, Float32, Int64
 
-from lobsdice.data.episodes import check_finite
+from lobsdice.data.checks import check_finite
 from lobsdice.errors import LobsDICEError
 
 #: What counts as an empty cell of a CSV file.

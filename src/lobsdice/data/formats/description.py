@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Float32
 
-from lobsdice.data.episodes import CHUNK, Episodes, column_range
+from lobsdice.data.episodes import Episodes
+from lobsdice.data.rows import CHUNK, column_range
 from lobsdice.data.spaces import Box
 
 

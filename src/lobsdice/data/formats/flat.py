@@ -13,10 +13,12 @@ import h5py
 import numpy as np
 from jaxtyping import Bool, Float32, Int64
 
-from lobsdice.data.episodes import CHUNK, Episodes, check_finite
+from lobsdice.data.checks import check_finite
+from lobsdice.data.episodes import Episodes
 from lobsdice.data.formats.actions import prepare_actions
 from lobsdice.data.formats.metadata import labels_of, space_of, texts_of
 from lobsdice.data.formats.options import ReadOptions
+from lobsdice.data.rows import CHUNK
 from lobsdice.data.spaces import ActionSpace
 from lobsdice.errors import LobsDICEError, plural
 

@@ -3,7 +3,8 @@
 import numpy as np
 from jaxtyping import Float32, Int64
 
-from lobsdice.data.episodes import CHUNK, Episodes
+from lobsdice.data.episodes import Episodes
+from lobsdice.data.rows import CHUNK
 
 #: Longer lists are cut, so that a warning stays one line.
 SHOWN = 5
