@@ -1,6 +1,8 @@
 """Action spaces: a finite box of reals, or integers 0 .. n-1."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Float32, Int
@@ -54,6 +56,15 @@ class Box:
         """How many numbers a network sees of an action."""
         return self.size
 
+    def to_json(self) -> dict[str, list[float]]:
+        """The space as files hold it; `space_from_json` reads it."""
+        return {"low": list(self.low), "high": list(self.high)}
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """The space as reports show it."""
+        return {"kind": "continuous", **self.to_json()}
+
     def _centre_and_half(self):
         low, high = np.asarray(self.low), np.asarray(self.high)
         return (high + low) / 2, (high - low) / 2
@@ -89,9 +100,23 @@ class Discrete:
         """How many numbers a network sees of an action, which is one-hot there."""
         return self.n
 
+    def to_json(self) -> dict[str, int]:
+        """The space as files hold it; `space_from_json` reads it."""
+        return {"n": self.n}
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """The space as reports show it."""
+        return {"kind": "discrete", "count": self.n}
+
     def outside(self, actions: Int[np.ndarray, " n"]) -> Int[np.ndarray, " k"]:
         """The rows of `actions` that are no action of this space."""
         return np.flatnonzero((actions < 0) | (actions >= self.n))
 
 
 ActionSpace = Box | Discrete
+
+
+def space_from_json(entries: Mapping[str, Any]) -> ActionSpace:
+    """The space that `to_json` wrote."""
+    return Discrete(entries["n"]) if "n" in entries else Box.of(entries["low"], entries["high"])

@@ -17,7 +17,7 @@ from lobsdice.data.spaces import LOG_STD_BOUNDS, MEAN_BOUND, Box
 from lobsdice.errors import LobsDICEError
 from lobsdice.policies.agreement import Rows, require_agreement, some_of
 from lobsdice.policies.layers import layers
-from lobsdice.policies.policy import Policy, to_json
+from lobsdice.policies.policy import Policy
 
 #: Seconds after which an interpreter that acts on the observations of a check is given up.
 PATIENCE = 300
@@ -124,7 +124,7 @@ def to_source(policy: Policy) -> str:
         version=__version__,
         width=len(normaliser.mean),
         names=_list(normaliser.names),
-        space=json.dumps(to_json(space)),
+        space=json.dumps(space.to_json()),
         actions=f"an action of {space.size} numbers" if box else f"one of {space.n} actions",
     )
     limits = dict(zip(("std_low", "std_high"), LOG_STD_BOUNDS, strict=True))

@@ -21,7 +21,7 @@ from lobsdice.data.spaces import LOG_STD_BOUNDS, MEAN_BOUND, Box
 from lobsdice.errors import require
 from lobsdice.policies.agreement import Rows, draw, require_agreement, some_of
 from lobsdice.policies.layers import layers
-from lobsdice.policies.policy import Policy, to_json
+from lobsdice.policies.policy import Policy
 
 #: Old enough for the runtimes of the last years, on whatever device.
 OPSET, IR_VERSION = 17, 8
@@ -71,7 +71,7 @@ def metadata(policy: Policy, stochastic: bool) -> dict[str, str]:
         "lobsdice_version": __version__,
         "observation_size": str(len(policy.normaliser.mean)),
         "observation_names": json.dumps(policy.normaliser.names),
-        "action_space": json.dumps(to_json(policy.action_space)),
+        "action_space": json.dumps(policy.action_space.to_json()),
         "noise": kind if stochastic else "none",
     }
 

@@ -14,7 +14,14 @@ from safetensors.numpy import save
 
 from lobsdice.data.files import atomic
 from lobsdice.data.prepare import Normaliser
-from lobsdice.data.spaces import LOG_STD_BOUNDS, MEAN_BOUND, ActionSpace, Box, Discrete
+from lobsdice.data.spaces import (
+    LOG_STD_BOUNDS,
+    MEAN_BOUND,
+    ActionSpace,
+    Box,
+    Discrete,
+    space_from_json,
+)
 from lobsdice.errors import LobsDICEError, NotFiniteError
 
 Action = Float32[np.ndarray, "*n action"] | Int64[np.ndarray, "*n"] | np.int64
@@ -75,7 +82,7 @@ class Policy:
         arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
         facts = {
             "indicator": self.normaliser.indicator,
-            "action_space": to_json(self.action_space),
+            "action_space": self.action_space.to_json(),
             "observation_names": self.normaliser.names,
         }
         with atomic(path) as temporary:
@@ -143,18 +150,6 @@ def load_policy(path: str | Path) -> Policy:
     except (SafetensorError, LobsDICEError, KeyError, TypeError, ValueError, OSError) as error:
         raise LobsDICEError(f"{path}: not a policy that lobsdice wrote ({error})") from error
     return policy
-
-
-def to_json(space: ActionSpace) -> dict:
-    """An action space as plain data."""
-    if isinstance(space, Box):
-        return {"low": list(space.low), "high": list(space.high)}
-    return {"n": space.n}
-
-
-def space_from_json(facts: dict) -> ActionSpace:
-    """The inverse of `to_json`."""
-    return Discrete(facts["n"]) if "n" in facts else Box.of(facts["low"], facts["high"])
 
 
 def _check(policy: Policy) -> None:

@@ -28,7 +28,7 @@ from lobsdice import __version__
 from lobsdice.data.files import atomic
 from lobsdice.data.prepare import Data
 from lobsdice.errors import LobsDICEError
-from lobsdice.policies.policy import Policy, load_policy, to_json
+from lobsdice.policies.policy import Policy, load_policy
 from lobsdice.training.loggers import Row
 
 CONFIG, METRICS, CHECKPOINT = "config.json", "metrics.csv", "checkpoint.safetensors"
@@ -201,7 +201,7 @@ def fingerprint(data: Data) -> str:
     for array in (*parts, normaliser.mean, normaliser.scale):
         digest.update(f"{array.shape}{array.dtype}".encode())
         digest.update(np.ascontiguousarray(array).data)
-    digest.update(json.dumps([to_json(data.action_space), bool(normaliser.indicator)]).encode())
+    digest.update(json.dumps([data.action_space.to_json(), bool(normaliser.indicator)]).encode())
     return digest.hexdigest()
 
 

@@ -58,12 +58,14 @@ def _actions(episodes: Episodes) -> dict[str, Any] | None:
     if actions is None or space is None:
         return None
     if isinstance(space, Box):
-        bounds = {"low": list(space.low), "high": list(space.high)}
-        features = _features(actions, column_range(actions))
-        return {"kind": "continuous", "size": space.size, **bounds, **features}
+        return {
+            **space.description,
+            "size": space.size,
+            **_features(actions, column_range(actions)),
+        }
     values, counts = np.unique(actions, return_counts=True)
     taken = {str(value): int(count) for value, count in zip(values, counts, strict=True)}
-    return {"kind": "discrete", "count": space.n, "taken": taken}
+    return {**space.description, "taken": taken}
 
 
 def _sources(episodes: Episodes) -> dict[str, int] | None:

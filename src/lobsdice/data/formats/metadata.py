@@ -11,9 +11,8 @@ from lobsdice.errors import LobsDICEError
 
 def space_entries(space: ActionSpace | None) -> dict[str, np.ndarray]:
     """`action_low` and `action_high` for a box, `action_count` for discrete actions."""
-    if isinstance(space, Box):
-        return {"action_low": np.array(space.low), "action_high": np.array(space.high)}
-    return {} if space is None else {"action_count": np.array(space.n, np.int64)}
+    described = {} if space is None else space.description
+    return {f"action_{key}": np.array(value) for key, value in described.items() if key != "kind"}
 
 
 def space_of(entries: Mapping[str, np.ndarray]) -> ActionSpace | None:
