@@ -11,10 +11,8 @@ from algorithms.transcription import seven_rows
 from worlds import noise, noise_data
 
 from lobsdice.algorithms import BC, SMODICE, DemoDICE, DemoDICEfO, LobsDICE, LobsDICEMu
-from lobsdice.algorithms.base import Labelled
-from lobsdice.algorithms.discriminator import beside
+from lobsdice.algorithms.batch import beside
 from lobsdice.data.prepare import Observations, Transitions, prepare
-from lobsdice.equations.ratio import auc, calibration_error
 from lobsdice.errors import LobsDICEError
 from lobsdice.training import diagnostics
 from lobsdice.training.diagnostics import (
@@ -58,7 +56,7 @@ def test_weights_are_those_under_which_the_policy_clones(algorithm, key):
     loss = algorithm.loss(nets, batch, key, penalised=0)[1]["policy_loss"]
     log_w = algorithm.log_weights(nets, batch)
     w = np.exp(log_w - log_w.max())
-    log_prob = np.asarray(nets.policy.log_prob(batch.s, batch.a))
+    log_prob = np.asarray(nets.policy.log_prob(batch.offline.s, batch.offline.a))
     np.testing.assert_allclose(loss, -(w * log_prob).sum() / w.sum(), rtol=1e-6)
 
 
@@ -70,7 +68,7 @@ def test_row_weights_are_shares_whatever_the_size_of_the_pieces(key, monkeypatch
     np.testing.assert_allclose(row_weights(algorithm, nets, data), whole, rtol=1e-5)
     assert whole.shape == (80,) and whole.sum() == pytest.approx(1)
     rows = [jnp.asarray(x) for x in data.offline]
-    log_w = algorithm.log_weights(nets, Labelled(*rows))
+    log_w = algorithm.log_weights(nets, Transitions(*rows))
     np.testing.assert_allclose(np.log(whole), log_w - jax.nn.logsumexp(log_w), rtol=1e-5)
 
 
@@ -79,7 +77,7 @@ def test_where_no_weight_is_left_all_shares_are_zero(key):
     nets = started(algorithm, key)
     # No state looks like the expert's, and ν is zero: e = r < -1 everywhere.
     nets = jax.tree.map(jnp.zeros_like, nets)._replace(r=lambda rows: jnp.full(len(rows), -5.0))
-    log_w = algorithm.log_weights(nets, Labelled(*map(jnp.asarray, data.offline)))
+    log_w = algorithm.log_weights(nets, Transitions(*map(jnp.asarray, data.offline)))
     assert (log_w == -jnp.inf).all()
     np.testing.assert_array_equal(shares(np.asarray(log_w, np.float64)), 0)
 
@@ -107,25 +105,6 @@ def test_what_has_no_weights_or_no_episodes_says_so(key):
 
 
 # ---- Measures ----
-
-
-def test_the_area_under_the_curve_counts_the_pairs_in_order():
-    expert, offline = np.array([0.0, 1.0, 1.0, 3.0]), np.array([1.0, -2.0, 0.0, 0.5])
-    wins = expert[:, None] > offline
-    ties = expert[:, None] == offline
-    found = auc(jnp.asarray(expert), jnp.asarray(offline))
-    assert found == pytest.approx((wins + ties / 2).mean())
-
-
-def test_a_discriminator_that_knows_its_chances_is_calibrated():
-    """Of the rows with logit log 3 three in four are the expert's; of those with -log 3, one."""
-    sure, unsure = np.log(3.0), -np.log(3.0)
-    expert = jnp.array([sure, sure, sure, unsure])
-    offline = jnp.array([sure, unsure, unsure, unsure])
-    assert calibration_error(expert, offline) == pytest.approx(0, abs=1e-7)
-    # Turned round, it is one half off everywhere; and quite sure of all, by the share it misses.
-    assert calibration_error(-expert, -offline) == pytest.approx(0.5)
-    assert calibration_error(100 * expert, 100 * offline) == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize("gamma", [0.5, 0.99, 1.0])
@@ -159,14 +138,14 @@ def test_weights_are_summed_up(key):
     policy = started(LobsDICE(**SIZE), key).policy
     one = weight_measures(jnp.eye(7)[2], policy, batch, 0.9, key)
     assert one["effective_share"] == pytest.approx(1 / 7) and one["largest_share"] == 1
-    np.testing.assert_allclose(one["action_error"], policy.error(batch.s, batch.a)[2])
+    np.testing.assert_allclose(one["action_error"], policy.error(batch.offline.s, batch.offline.a)[2])
     even = weight_measures(jnp.full(7, 1 / 7), policy, batch, 0.9, key)
     assert even["effective_share"] == pytest.approx(1)
     assert even["largest_share"] == pytest.approx(1 / 7)
-    itself, other = beside(batch.s, batch.s_next), beside(batch.expert_s, batch.expert_s_next)
+    itself, other = beside(batch.offline.s, batch.offline.s_next), beside(batch.expert.s, batch.expert.s_next)
     assert expert_distance(jnp.full(7, 1 / 7), batch, itself) < 1e-7
     assert expert_distance(jnp.full(7, 1 / 7), batch, other) > 0.01
-    obeyed = batch._replace(a=policy.sample(batch.s, key))
+    obeyed = batch._replace(a=policy.sample(batch.offline.s, key))
     assert policy_distance(jnp.full(7, 1 / 7), policy, obeyed, key) < 1e-7 < even["policy_distance"]
 
 
@@ -222,13 +201,13 @@ def test_runs_are_diagnosed_on_rows_apart_and_on_sources_by_name():
     held, names = hold_out(datas, apart=True)
     assert names == ("a", "b", "c")
     apart = [held_out_rows(len(data.offline.s)) for data in datas]
-    assert held.batch.s.shape[:2] == (2, len(apart[0]))  # as many as the smaller one has
+    assert held.batch.offline.s.shape[:2] == (2, len(apart[0]))  # as many as the smaller one has
     for i, (data, rows) in enumerate(zip(datas, apart, strict=True)):
         where = {row.tobytes(): number for number, row in enumerate(data.offline.s)}
-        found = np.array([where[np.asarray(row).tobytes()] for row in held.batch.s[i]])
+        found = np.array([where[np.asarray(row).tobytes()] for row in held.batch.offline.s[i]])
         assert np.isin(found, rows).all() and len(set(found)) == len(found)
         named = [names[number] for number in np.asarray(held.source[i])]
         assert named == [data.source_names[number] for number in data.source[found]]
     assert len(np.unique(held.shown[0], axis=0)) == 1100  # all demonstrations
     everything, _ = hold_out(datas[:1], apart=False)
-    np.testing.assert_array_equal(everything.batch.s[0], datas[0].offline.s)
+    np.testing.assert_array_equal(everything.batch.offline.s[0], datas[0].offline.s)

@@ -1,1 +1,1 @@
-"""The equations of the paper and its kin, as functions of values; no networks, no data."""
+"""The equations of the paper and of related methods, as functions of values."""

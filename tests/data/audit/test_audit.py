@@ -8,7 +8,7 @@ import pytest
 import lobsdice as ld
 from lobsdice.data.audit import Discrimination, audit, judge
 from lobsdice.data.audit.coverage import SPARSE, Coverage, cover, groups, parts, spacings
-from lobsdice.data.audit.discriminator import calibration_error, discriminate, exact_auc, fit
+from lobsdice.data.audit.discriminator import discriminate, fit
 from lobsdice.data.audit.facts import facts
 from lobsdice.data.audit.rate import Rate, compare_rates
 from lobsdice.data.episodes import Episodes, concatenate
@@ -312,13 +312,6 @@ def test_parts_end_with_their_episode():
     ]
 
 
-def test_auc_is_the_share_of_ordered_pairs():
-    random = np.random.default_rng(0)
-    high, low = random.integers(0, 8, 40) + 1.0, random.integers(0, 8, 60).astype(float)
-    wins = (high[:, None] > low).mean() + (high[:, None] == low).mean() / 2
-    assert exact_auc(high, low) == pytest.approx(wins)
-
-
 def test_the_discriminator_of_equal_distributions_is_a_coin():
     random = np.random.default_rng(0)
     expert, offline = (random.normal(size=(n, 6)).astype(np.float32) for n in (2000, 6000))
@@ -344,11 +337,6 @@ def test_the_fit_is_the_known_log_ratio_of_two_gaussians():
     random = np.random.default_rng(0)
     rows = [np.stack([np.ones(20_000), random.normal(m, 1, 20_000)], axis=1) for m in (1, -1)]
     np.testing.assert_allclose(fit(*rows), [0, 2], atol=0.06)
-
-
-def test_calibration_is_the_gap_between_claims_and_frequencies():
-    assert calibration_error(np.full(10, 0.55), np.full(10, 0.55)) == pytest.approx(0.05)
-    assert calibration_error(np.full(10, 0.95), np.full(10, 0.05)) == pytest.approx(0.05)
 
 
 def test_the_discriminator_can_make_a_verdict_worse_by_one():

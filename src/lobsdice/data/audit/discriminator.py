@@ -1,8 +1,8 @@
-"""A second opinion: how well can held-out demonstrations be told from held-out offline data?
+"""A discriminator that tells demonstrations from offline data, as the audit's second opinion.
 
-Logistic regression on the pairs (s, s') and on random Fourier features of them, fitted five times,
-each time without a fifth of the episodes, which it then scores: no episode is scored by a fit that
-has seen any of it. Both classes weigh the same, however many transitions they have.
+It is a logistic regression on pairs (s, s') and on random Fourier features of them. Five fits each
+leave out a fifth of the episodes and score the pairs of those: no fit scores an episode that it has
+seen. Both classes weigh the same, however many pairs they have.
 """
 
 from dataclasses import dataclass
@@ -11,33 +11,34 @@ import numpy as np
 from jaxtyping import Float, Float32, Float64, Int64
 from scipy.special import expit
 
+from lobsdice.equations.classification import auc, calibration_error
+
 FOLDS = 5
 FEATURES = 128
-#: Most transitions of each class that one fit sees.
+#: The most pairs of each class that one fit sees.
 MOST = 4000
-#: Standardised states farther out are taken to lie here, so that no outlier rules the fit.
+#: Standardised states are clipped to ±BOUND, so that no outlier dominates the fit.
 BOUND = 5.0
 RIDGE = 1e-4
-#: Number of intervals of probability in which claims are held against frequencies.
-BINS = 10
 
 Pairs = Float32[np.ndarray, "_ width"]
 
 
 @dataclass(frozen=True)
 class Discrimination:
-    """How well demonstrated and offline pairs can be told apart."""
+    """Measures of how well demonstrated and offline pairs can be told apart."""
 
     auc: float
-    """The chance that a demonstrated pair scores higher than an offline pair; 1/2 if they are of
-    one kind, 1 if they can be told apart without error."""
+    """The probability that a demonstrated pair scores higher than an offline pair: 1/2 if both come
+    from one distribution, 1 if they can be told apart without error."""
     lookalikes: float
-    """Offline pairs that score at least as high as the median demonstrated pair, for each
-    demonstrated pair that does."""
+    """The number of offline pairs that score at least as high as the median demonstrated pair,
+    divided by the number of demonstrated pairs that do."""
     overlap: float
-    """∫ min(d^E, d^I), by the calibrated probabilities: 1 if the two are equal, 0 if disjoint."""
+    """∫ min(d^E, d^I), estimated by the calibrated probabilities: 1 if the two distributions are
+    equal, 0 if they are disjoint."""
     calibration_error: float
-    """The mean gap between calibrated probabilities and frequencies."""
+    """The mean gap between calibrated probabilities and observed frequencies."""
 
 
 def discriminate(
@@ -47,7 +48,7 @@ def discriminate(
     offline_group: Int64[np.ndarray, " o"],
     seed: int = 0,
 ) -> Discrimination:
-    """Held-out scores of all pairs, summed up."""
+    """The measures of the held-out scores of all pairs; a group is an episode."""
     random = np.random.default_rng(seed)
     features = _Features.make(expert, offline, random)
     folds = [_folds(group, random) for group in (expert_group, offline_group)]
@@ -60,17 +61,10 @@ def discriminate(
     return _summary(*scores)
 
 
-def exact_auc(high: Float[np.ndarray, " m"], low: Float[np.ndarray, " n"]) -> float:
-    """The share of pairs (h, l) with h > l, ties counting half."""
-    ordered = np.sort(low)
-    below, not_above = (np.searchsorted(ordered, high, side) for side in ("left", "right"))
-    return float((below + not_above).mean() / (2 * len(low)))
-
-
 def fit(
     positive: Float[np.ndarray, "m features"], negative: Float[np.ndarray, "n features"]
 ) -> Float64[np.ndarray, " features"]:
-    """Ridge logistic regression with both classes weighing 1/2, by Newton's method."""
+    """The weights of a ridge logistic regression, by Newton's method; each class weighs 1/2."""
     x = np.concatenate([positive, negative])
     label = np.repeat([1.0, 0.0], [len(positive), len(negative)])
     mass = np.repeat([0.5 / len(positive), 0.5 / len(negative)], [len(positive), len(negative)])
@@ -89,7 +83,7 @@ def fit(
 
 @dataclass(frozen=True, eq=False)
 class _Features:
-    """1, the standardised pair, and cosines of random directions of it."""
+    """The features of a pair: 1, the standardised pair, and cosines of random projections of it."""
 
     mean: np.ndarray
     scale: np.ndarray
@@ -101,7 +95,7 @@ class _Features:
         some = [rows[_some(np.arange(len(rows)), random)] for rows in (expert, offline)]
         means = [rows.mean(axis=0, dtype=np.float64) for rows in some]
         squares = [rows.var(axis=0, dtype=np.float64) for rows in some]
-        # Of both classes together, each weighing half.
+        # Mean and variance of the mixture in which each class weighs 1/2.
         mean = np.mean(means, axis=0)
         scale = np.sqrt(np.mean(squares, axis=0) + np.var(means, axis=0)) + 1e-3
         width = expert.shape[1]
@@ -136,20 +130,15 @@ def _summary(expert: np.ndarray, offline: np.ndarray) -> Discrimination:
     p = _calibrated(expert, offline)
     overlap = np.mean([np.minimum(q, 1 - q).mean() for q in p]) * 2
     return Discrimination(
-        exact_auc(expert, offline), float(alike), float(overlap), calibration_error(*p)
+        float(auc(expert, offline)),
+        float(alike),
+        float(overlap),
+        float(calibration_error(*p, balanced=True)),
     )
 
 
 def _calibrated(expert: np.ndarray, offline: np.ndarray) -> list[np.ndarray]:
-    """Platt's probabilities: a line through the held-out scores, fitted to the held-out labels."""
+    """The probabilities of "demonstrated" of each class, by Platt scaling of held-out scores."""
     rows = [np.stack([np.ones_like(score), score], axis=1) for score in (expert, offline)]
     line = fit(*rows)
     return [expit(x @ line) for x in rows]
-
-
-def calibration_error(positive: np.ndarray, negative: np.ndarray) -> float:
-    """The mean gap between claimed probability and frequency, both classes weighing the same."""
-    edges = np.linspace(0, 1, BINS + 1)
-    mass = [np.histogram(p, edges)[0] / len(p) / 2 for p in (positive, negative)]
-    claimed = sum(np.histogram(p, edges, weights=p)[0] / len(p) / 2 for p in (positive, negative))
-    return float(np.abs(mass[0] - claimed).sum())
