@@ -1,15 +1,12 @@
-"""Arrays of actions: their type, their space, and the check that they belong to it."""
+"""Arrays of actions: their type, and the space of those that come without one."""
 
 import numpy as np
-from jaxtyping import Float32, Int64
 from numpy.typing import ArrayLike
 
 from lobsdice.data.checks import check_finite, numeric
-from lobsdice.data.rows import chunks, column_range
-from lobsdice.data.spaces import FLOAT32_MAX, ActionSpace, Box, Discrete
+from lobsdice.data.rows import column_range
+from lobsdice.data.spaces import FLOAT32_MAX, Actions, ActionSpace, Box, Discrete
 from lobsdice.errors import LobsDICEError
-
-Actions = Float32[np.ndarray, "steps action"] | Int64[np.ndarray, " steps"]
 
 
 def as_actions(actions: ArrayLike) -> Actions:
@@ -49,25 +46,3 @@ def infer_space(actions: Actions) -> ActionSpace:
     # A constant column needs some width; 1 would vanish in the rounding of very large values.
     margin = np.where(low == high, np.maximum(1, 1e-3 * np.abs(low)), 0)
     return Box.of(*np.clip([low - margin, high + margin], -FLOAT32_MAX, FLOAT32_MAX))
-
-
-def check_actions(actions: Actions, space: ActionSpace) -> None:
-    """Raise an error that names the first action that does not belong to `space`."""
-    if isinstance(space, Discrete) != (actions.dtype == np.int64):
-        raise LobsDICEError(
-            f"actions are {'integers' if actions.dtype == np.int64 else 'floats'}, "
-            f"but their space is {space}"
-        )
-    if isinstance(space, Box) and actions.shape[1] != space.size:
-        raise LobsDICEError(f"actions have {actions.shape[1]} columns, their bounds {space.size}")
-    for start, chunk in chunks(actions):
-        if isinstance(space, Box):
-            extremes = np.stack(column_range(chunk))
-            if not np.isfinite(extremes).all():
-                check_finite("actions", actions)
-            if not space.outside(extremes).size:
-                continue
-        if (rows := space.outside(chunk)).size:
-            raise LobsDICEError(
-                f"actions row {start + rows[0]} is {chunk[rows[0]].tolist()}, outside {space}"
-            )

@@ -4,7 +4,7 @@ An episode of T steps has T+1 observations, s_0 .. s_T, and T actions. All episo
 after the other in the same arrays, so that millions of steps cost no Python loop.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import InitVar, dataclass, replace
 from functools import cached_property
 
@@ -12,12 +12,15 @@ import numpy as np
 from jaxtyping import Bool, Float32, Int64
 from numpy.typing import ArrayLike
 
-from lobsdice.data.actions import Actions, as_actions, check_actions, infer_space
-from lobsdice.data.checks import check_finite, check_lengths, numeric
+from lobsdice.data.actions import as_actions, infer_space
+from lobsdice.data.checks import check_episodes, numeric
 from lobsdice.data.repeats import repeated_episodes
 from lobsdice.data.rows import column_range, offsets, ranges
-from lobsdice.data.spaces import ActionSpace, Box
+from lobsdice.data.spaces import Actions, ActionSpace, Box
 from lobsdice.errors import LobsDICEError
+
+#: The fields of `Episodes` that hold the recorded numbers.
+NUMBERS = ("observations", "actions", "rewards")
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,31 +43,12 @@ class Episodes:
     source_names: tuple[str, ...] = ()
     observation_names: tuple[str, ...] = ()
     """What the numbers of an observation are called, where the file says so."""
-    checked: InitVar[bool] = False
-    """For readers of large files that have looked at every number while it was in the cache."""
+    valid: InitVar[bool] = False
+    """True if all fields are known to be right, so that nothing is checked again."""
 
-    def __post_init__(self, checked: bool):
-        arrays = ("observations", "terminated", "actions", "rewards", "source")
-        check_lengths(self.lengths, {key: getattr(self, key) for key in arrays})
-        if self.observations.shape[1] == 0:
-            raise LobsDICEError("observations have no columns")
-        _check_source(self)
-        if len(self.observation_names) not in (0, self.state_size):
-            raise LobsDICEError(
-                f"observations have {self.state_size} columns, "
-                f"but {len(self.observation_names)} observation_names"
-            )
-        if (self.actions is None) != (self.action_space is None):
-            raise LobsDICEError("actions and their action space come together or not at all")
-        if not checked:
-            self._check_numbers()
-
-    def _check_numbers(self) -> None:
-        check_finite("observations", self.observations)
-        if self.rewards is not None:
-            check_finite("rewards", self.rewards[:, None])
-        if self.actions is not None and self.action_space is not None:
-            check_actions(self.actions, self.action_space)
+    def __post_init__(self, valid: bool):
+        if not valid:
+            check_episodes(vars(self))
 
     @classmethod
     def from_arrays(
@@ -79,11 +63,12 @@ class Episodes:
         source: ArrayLike | None = None,
         source_names: Sequence[str] = (),
         observation_names: Sequence[str] = (),
+        checked: Collection[str] = (),
     ) -> "Episodes":
         """Episodes from anything array-like, converted to the types above; errors name key and row.
 
         Without `terminated` every episode counts as truncated. Without `action_space` it is
-        `infer_space(actions)`.
+        `infer_space(actions)`. `checked` names the `NUMBERS` that the caller has checked already.
         """
         lengths = numeric("episode_lengths", lengths, np.int64)
         if terminated is None:
@@ -93,22 +78,21 @@ class Episodes:
             action_space = action_space or infer_space(actions)
             if isinstance(action_space, Box) and actions.dtype == np.int64:
                 actions = actions[:, None].astype(np.float32)
-        arrays = {
+        fields = {
             "observations": numeric("observations", observations, np.float32, ndim=2),
+            "lengths": lengths,
             "terminated": numeric("terminated", terminated, np.bool_),
             "actions": actions,
-            "rewards": None if rewards is None else numeric("rewards", rewards, np.float32, ndim=1),
-            "source": None if source is None else numeric("source", source, np.int64, ndim=1),
+            "rewards": None if rewards is None else numeric("rewards", rewards, np.float32),
+            "action_space": action_space,
+            "source": None if source is None else numeric("source", source, np.int64),
+            "source_names": tuple(map(str, source_names)),
+            "observation_names": tuple(map(str, observation_names)),
         }
-        # Before the constructor, where shapes checked at run time would speak first.
-        check_lengths(lengths, arrays)
-        return cls(
-            lengths=lengths,
-            action_space=action_space,
-            source_names=tuple(map(str, source_names)),
-            observation_names=tuple(map(str, observation_names)),
-            **arrays,
-        )
+        check_episodes(
+            fields, checked
+        )  # not by the constructor, before which a type checker would speak
+        return cls(**fields, valid=True)
 
     def __len__(self) -> int:
         """The number of episodes."""
@@ -172,7 +156,7 @@ class Episodes:
 
     def without_actions(self) -> "Episodes":
         """The same recordings as an observer sees them."""
-        return replace(self, actions=None, action_space=None)
+        return replace(self, actions=None, action_space=None, valid=True)
 
     def select(self, which: ArrayLike | slice) -> "Episodes":
         """The episodes with these numbers, in this order."""
@@ -190,6 +174,7 @@ class Episodes:
             actions=None if self.actions is None else self.actions[steps],
             rewards=None if self.rewards is None else self.rewards[steps],
             source=None if self.source is None else self.source[index],
+            valid=True,
         )
 
     def first(self, n: int, *, skip: int = 0) -> "Episodes":
@@ -226,6 +211,7 @@ def concatenate(parts: Sequence[Episodes], called: Sequence[str] = ()) -> Episod
         source=np.concatenate([_relabel(p, names) for p in parts]) if labelled else None,
         source_names=names if labelled else (),
         observation_names=head.observation_names,
+        valid=True,
     )
 
 
@@ -266,21 +252,11 @@ def mixture(sources: Mapping[str, Episodes]) -> Episodes:
     """The episodes of several named sources, each episode labelled with its source."""
     return concatenate(
         [
-            replace(part, source=np.zeros(len(part), np.int64), source_names=(name,))
+            replace(part, source=np.zeros(len(part), np.int64), source_names=(name,), valid=True)
             for name, part in sources.items()
         ],
         called=list(sources),
     )
-
-
-def _check_source(e: Episodes) -> None:
-    if e.source is None:
-        return
-    if (bad := np.flatnonzero((e.source < 0) | (e.source >= len(e.source_names)))).size:
-        raise LobsDICEError(
-            f"source row {bad[0]} is {e.source[bad[0]]}, "
-            f"but there are {len(e.source_names)} source names"
-        )
 
 
 def _together(arrays: list) -> np.ndarray | None:

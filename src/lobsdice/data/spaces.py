@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Float32, Int
+from jaxtyping import Float, Float32, Int, Int64
 
 from lobsdice.errors import LobsDICEError
 
@@ -115,6 +115,9 @@ class Discrete:
 
 
 ActionSpace = Box | Discrete
+
+#: What is taken in each step: of a box, or of a discrete space.
+Actions = Float32[np.ndarray, "steps action"] | Int64[np.ndarray, " steps"]
 
 
 def space_from_json(entries: Mapping[str, Any]) -> ActionSpace:

@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from lobsdice.data.actions import Actions, as_actions, check_actions, infer_space
+from lobsdice.data.actions import as_actions, infer_space
+from lobsdice.data.checks import check_actions
 from lobsdice.data.formats.options import ReadOptions
 from lobsdice.data.rows import column_range
-from lobsdice.data.spaces import ActionSpace, Box, Discrete
+from lobsdice.data.spaces import Actions, ActionSpace, Box, Discrete
 from lobsdice.errors import LobsDICEError
 
 

@@ -14,9 +14,9 @@ import numpy as np
 from jaxtyping import Bool, Float32, Int64
 
 from lobsdice.data.checks import check_finite
-from lobsdice.data.episodes import Episodes
+from lobsdice.data.episodes import NUMBERS, Episodes
 from lobsdice.data.formats.actions import prepare_actions
-from lobsdice.data.formats.metadata import labels_of, space_of, texts_of
+from lobsdice.data.formats.metadata import labels_of, space_of
 from lobsdice.data.formats.options import ReadOptions
 from lobsdice.data.rows import CHUNK
 from lobsdice.data.spaces import ActionSpace
@@ -109,9 +109,17 @@ def read_flat(
         observations, notes = kept.observations(flat)
         actions, rewards = (x if x is None else _compact(x, kept.steps) for x in (actions, rewards))
         lengths, terminated = kept.lengths, np.zeros(len(kept.lengths), bool)
-    fields = (observations, lengths, terminated, actions, rewards, space, *labels_of(metadata))
-    names = texts_of(metadata, "observation_names")
-    return Episodes(*fields, names, checked=True), notices + notes
+    episodes = Episodes.from_arrays(
+        observations,
+        lengths=lengths,
+        terminated=terminated,
+        actions=actions,
+        rewards=rewards,
+        action_space=space,
+        **labels_of(metadata),
+        checked=NUMBERS,
+    )
+    return episodes, notices + notes
 
 
 def _marked_ends(flat: Flat, terminals: Flags) -> Flags:

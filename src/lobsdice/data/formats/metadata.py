@@ -1,9 +1,9 @@
 """Action space, source labels and names of observations: arrays, called alike in every format."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
-from jaxtyping import Int64
 
 from lobsdice.data.spaces import ActionSpace, Box, Discrete
 from lobsdice.errors import LobsDICEError
@@ -35,20 +35,19 @@ def space_of(entries: Mapping[str, np.ndarray]) -> ActionSpace | None:
     return None
 
 
-def labels_of(
-    entries: Mapping[str, np.ndarray],
-) -> tuple[Int64[np.ndarray, " episodes"] | None, tuple[str, ...]]:
-    """Each episode's `source` and the `source_names`, where both are there."""
+def labels_of(entries: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """The names of observations and sources, as arguments of `Episodes.from_arrays`."""
+    labels = {"observation_names": _texts(entries, "observation_names")}
     if "source" not in entries or "source_names" not in entries:
-        return None, ()
+        return labels
     source = np.asarray(entries["source"])
     if source.dtype.kind not in "iu" or source.ndim != 1:
         raise LobsDICEError("source must be one integer an episode")
-    return source.astype(np.int64), texts_of(entries, "source_names")
+    return labels | {"source": source, "source_names": _texts(entries, "source_names")}
 
 
-def texts_of(entries: Mapping[str, np.ndarray], key: str) -> tuple[str, ...]:
-    """A list of texts, empty where the key is not there."""
+def _texts(entries: Mapping[str, np.ndarray], key: str) -> tuple[str, ...]:
+    """A list of texts, empty if the key is not there."""
     names = np.asarray(entries.get(key, ()))
     if names.ndim != 1 or not all(isinstance(name, str | bytes) for name in names.tolist()):
         raise LobsDICEError(f"{key} must be a list of texts")

@@ -16,7 +16,7 @@ from lobsdice.data.episodes import Episodes
 from lobsdice.data.files import atomic
 from lobsdice.data.formats.actions import prepare_actions
 from lobsdice.data.formats.hdf5 import check_size
-from lobsdice.data.formats.metadata import labels_of, texts_of
+from lobsdice.data.formats.metadata import labels_of
 from lobsdice.data.formats.options import ReadOptions
 from lobsdice.data.spaces import FLOAT32_MAX, ActionSpace, Box, Discrete
 from lobsdice.errors import LobsDICEError, require
@@ -144,7 +144,6 @@ def _assemble(storage: Any, parts: list[dict], options: ReadOptions) -> tuple[Ep
         raw = np.concatenate([part["actions"] for part in parts])
         actions, space, notices = prepare_actions(raw, _action_space(storage.action_space), options)
     ours = {key: np.array(value) for key, value in (metadata.get(OURS) or {}).items()}
-    source, source_names = labels_of(ours)
     episodes = Episodes.from_arrays(
         observations,
         lengths=lengths,
@@ -153,9 +152,8 @@ def _assemble(storage: Any, parts: list[dict], options: ReadOptions) -> tuple[Ep
         # Minari demands rewards; where there are none, NaN stands for them.
         rewards=None if np.isnan(rewards).all() else rewards,
         action_space=space,
-        source=source,
-        source_names=source_names,
-        observation_names=texts_of(ours, "observation_names"),
+        **labels_of(ours),
+        checked=("actions",),
     )
     return episodes, notices
 

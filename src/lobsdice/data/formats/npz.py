@@ -9,7 +9,7 @@ from lobsdice.data.episodes import Episodes
 from lobsdice.data.files import atomic
 from lobsdice.data.formats.actions import prepare_actions
 from lobsdice.data.formats.flat import read_flat
-from lobsdice.data.formats.metadata import labels_of, space_entries, space_of, texts_of
+from lobsdice.data.formats.metadata import labels_of, space_entries, space_of
 from lobsdice.data.formats.options import ReadOptions
 from lobsdice.errors import LobsDICEError
 
@@ -27,7 +27,6 @@ def read_npz(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
     actions, space, notices = None, None, []
     if "actions" in arrays:
         actions, space, notices = prepare_actions(arrays["actions"], space_of(arrays), options)
-    source, source_names = labels_of(arrays)
     episodes = Episodes.from_arrays(
         arrays["observations"],
         lengths=arrays["episode_lengths"],
@@ -35,9 +34,8 @@ def read_npz(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
         actions=actions,
         rewards=arrays.get("rewards"),
         action_space=space,
-        source=source,
-        source_names=source_names,
-        observation_names=texts_of(arrays, "observation_names"),
+        **labels_of(arrays),
+        checked=("actions",),
     )
     return episodes, notices
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Int64
 
-from lobsdice.data.episodes import Episodes
+from lobsdice.data.episodes import NUMBERS, Episodes
 from lobsdice.data.formats.actions import prepare_actions
 from lobsdice.data.formats.cells import check_columns, codes, is_blank, matrix, numbers, places
 from lobsdice.data.formats.columns import Layout, numbered
@@ -86,6 +86,7 @@ def from_table(table: pa.Table, layout: Layout, options: ReadOptions) -> tuple[E
         action_space=space,
         observation_names=_names(layout.observations, observations.shape[1]),
         **_labels(table, layout, order),
+        checked=NUMBERS,
     )
     return episodes, notices + more
 
