@@ -69,7 +69,7 @@ class Normaliser(NamedTuple):
     """What the numbers of an observation are called, where that is known."""
 
     def __call__(self, observations: Float[np.ndarray, "*n width"]) -> Float32[np.ndarray, "*n _"]:
-        states = ((observations - self.mean) / self.scale).astype(np.float32)
+        states = ((observations - self.mean) / self.scale).astype(np.float32, copy=False)
         if self.indicator:
             states = np.concatenate([states, np.zeros_like(states[..., :1])], axis=-1)
         return states

@@ -89,13 +89,10 @@ class Policy:
             temporary.write_bytes(save(arrays, metadata={FACTS: json.dumps(facts)}))
 
     def _network(self, observation) -> np.ndarray:
-        normaliser = self.normaliser
         with np.errstate(over="ignore"):  # what is too large is refused below
             x = np.asarray(observation, np.float32)
-        _check_observation(x, len(normaliser.mean))
-        x = (x - normaliser.mean) / normaliser.scale
-        if normaliser.indicator:
-            x = np.concatenate([x, np.zeros_like(x[..., :1])], axis=-1)
+        _check_observation(x, len(self.normaliser.mean))
+        x = self.normaliser(x)
         for w, b in zip(self.weights[:-1], self.biases[:-1], strict=True):
             x = x @ w
             x += b
