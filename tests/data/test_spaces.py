@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from lobsdice.data.spaces import FLOAT32_MAX, Box, Discrete
 from lobsdice.errors import LobsDICEError

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from jaxtyping import Float32, Float64, Int64
 
-from lobsdice.environments.workers import cores
+from lobsdice.data.machine import cores
 
 #: A block of products, 4 MB, stays in the processor's cache while its smallest entries are found.
 POINTS, QUERIES = 2048, 512

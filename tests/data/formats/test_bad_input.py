@@ -347,7 +347,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-@pytest.mark.filterwarnings("ignore::lobsdice.data.formats.DataWarning")
+@pytest.mark.filterwarnings("ignore::lobsdice.errors.DataWarning")
 def test_bad_input_is_one_sentence_that_names_the_file(case, tmp_path):
     make, message = BAD[case]
     path = make(tmp_path)

@@ -9,7 +9,7 @@ from lobsdice.data.formats.flat import BLOCK
 from lobsdice.data.spaces import Box, Discrete
 from lobsdice.errors import DataWarning
 
-pytestmark = pytest.mark.filterwarnings("ignore::lobsdice.data.formats.DataWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::lobsdice.errors.DataWarning")
 
 #: Rows of three episodes, of 2, 3 and 1 steps; every state is its own number.
 STATES = [[0.0, 1, 2], [10, 11, 12, 13], [20, 21]]

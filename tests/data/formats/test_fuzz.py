@@ -66,7 +66,7 @@ def damaged(content: bytes, rng: np.random.Generator) -> bytes:
 
 
 @pytest.mark.parametrize("name", NAMES + FOLDERS)
-@pytest.mark.filterwarnings("ignore::lobsdice.data.formats.DataWarning")
+@pytest.mark.filterwarnings("ignore::lobsdice.errors.DataWarning")
 def test_damage_is_our_error_or_goes_unnoticed(name, tmp_path, episodes):
     path = save(name, episodes, tmp_path)
     files = [path] if path.is_file() else [p for p in sorted(path.rglob("*")) if p.is_file()]

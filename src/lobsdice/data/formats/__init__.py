@@ -39,10 +39,10 @@ class Format:
 
     def read(self, path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
         """The episodes in a file, and what is worth a look."""
-        return getattr(self._import(), f"read_{self.module}")(path, options)
+        return self._import().read(path, options)
 
     def write(self, path: Path, episodes: Episodes) -> None:
-        getattr(self._import(), f"write_{self.module}")(path, episodes)
+        self._import().write(path, episodes)
 
     def _import(self) -> ModuleType:
         return importlib.import_module(f"lobsdice.data.formats.{self.module}")

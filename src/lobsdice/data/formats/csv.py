@@ -14,7 +14,7 @@ from lobsdice.data.formats.table import from_table, to_table
 from lobsdice.errors import LobsDICEError
 
 
-def read_csv(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
+def read(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
     """A text table with a header; rows are counted from 0 below it."""
     _refuse_semicolons(path)
     parsing = csv.ParseOptions(delimiter=_delimiter(path), newlines_in_values=True)
@@ -36,7 +36,7 @@ def read_csv(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
     return from_table(table, layout, options)
 
 
-def write_csv(path: Path, episodes: Episodes) -> None:
+def write(path: Path, episodes: Episodes) -> None:
     """Our table as text."""
     with atomic(path) as temporary:
         how = csv.WriteOptions(delimiter=_delimiter(path))

@@ -30,7 +30,7 @@ COMPRESSION = 2000
 SPARE, SPARE_IN_CHUNKS = 64 << 20, 4 << 20
 
 
-def read_hdf5(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
+def read(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
     """Flat transitions; what D4RL has no place for lies in the group `metadata`."""
     with h5py.File(path, "r") as file:
         known = [name for names in NAMES.values() for name in names]
@@ -38,7 +38,7 @@ def read_hdf5(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
         return read_flat(stored, _metadata(file), options, listed=list(file))
 
 
-def write_hdf5(path: Path, episodes: Episodes) -> None:
+def write(path: Path, episodes: Episodes) -> None:
     """D4RL's keys, with `next_observations`, so that nothing is lost."""
     rows = episodes.step_rows
     last = episodes.step_starts + episodes.lengths - 1

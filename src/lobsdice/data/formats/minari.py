@@ -41,7 +41,7 @@ def cached(dataset_id: str) -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def read_minari(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
+def read(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
     """The dataset in `path`; observations of several parts are put side by side."""
     folder = _data_folder(path)
     if folder is None:
@@ -64,7 +64,7 @@ def read_minari(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
     return _assemble(storage, parts, options)
 
 
-def write_minari(path: Path, episodes: Episodes) -> None:
+def write(path: Path, episodes: Episodes) -> None:
     """A dataset with the HDF5 backend, in the layout of Minari's cache."""
     if path.is_dir() and any(path.iterdir()) and _data_folder(path) is None:
         raise LobsDICEError(

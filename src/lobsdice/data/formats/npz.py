@@ -16,7 +16,7 @@ from lobsdice.errors import LobsDICEError
 REQUIRED = ("observations", "episode_lengths", "terminated")
 
 
-def read_npz(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
+def read(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
     """Our episodes where the archive has `episode_lengths`, otherwise flat transitions."""
     arrays = _load(path)
     if "episode_lengths" not in arrays:
@@ -40,7 +40,7 @@ def read_npz(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
     return episodes, notices
 
 
-def write_npz(path: Path, episodes: Episodes) -> None:
+def write(path: Path, episodes: Episodes) -> None:
     """Our own format."""
     arrays = {
         "observations": episodes.observations,

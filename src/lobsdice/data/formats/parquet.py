@@ -11,7 +11,7 @@ from lobsdice.data.formats.options import ReadOptions
 from lobsdice.data.formats.table import from_table, to_table
 
 
-def read_parquet(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
+def read(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
     """A typed table; a column may hold lists, each counting as so many columns."""
     with parquet.ParquetFile(path) as file:
         layout = Layout.find(file.schema_arrow.names, options)
@@ -20,7 +20,7 @@ def read_parquet(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]
     return from_table(table, layout, options)
 
 
-def write_parquet(path: Path, episodes: Episodes) -> None:
+def write(path: Path, episodes: Episodes) -> None:
     """Our table, typed."""
     with atomic(path) as temporary:
         parquet.write_table(to_table(episodes), temporary)
