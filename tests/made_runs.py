@@ -1,15 +1,15 @@
-"""The folder of a run as training leaves it, without the training."""
+"""Run folders as training leaves them, without the training."""
 
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
-from lobsdice.data.formats import ReadOptions
+from lobsdice.algorithms import BC
 from lobsdice.data.prepare import Normaliser
 from lobsdice.data.spaces import ActionSpace, Box
 from lobsdice.policies.policy import Policy
 from lobsdice.training.folder import RunFolder
+from lobsdice.training.recipe import Recipe
 
 
 def make_policy(space: ActionSpace, *, width: int = 3, seed: int = 0) -> Policy:
@@ -25,9 +25,9 @@ def make_policy(space: ActionSpace, *, width: int = 3, seed: int = 0) -> Policy:
 
 
 def make_run(folder: Path, policies: list[Policy | None], **settings) -> Path:
-    """`None` stands for a run that failed early."""
+    """Write a run folder; `None` stands for the policy of a run that failed early."""
     run = RunFolder(folder)
-    about = {"settings": {"read": asdict(ReadOptions()), **settings}}
+    about = {"settings": Recipe(algorithm=BC(), out=folder).to_plain() | settings}
     run.begin({"runs": [{}] * len(policies)}, about, resume=False)
     for number, policy in enumerate(policies):
         if policy is not None:

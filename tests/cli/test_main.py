@@ -63,7 +63,7 @@ def test_help_of_a_command_does_not_import_jax():
         "import sys, lobsdice.cli; lobsdice.cli.main(['data', 'info', '-h']); print(*sys.modules)"
     )
     modules = python(code).stdout.splitlines()[-1].split()
-    assert "lobsdice.cli.commands.data" in modules and "jax" not in modules
+    assert "lobsdice.cli.commands.info" in modules and "jax" not in modules
 
 
 def test_matrix_products_have_no_threads_of_their_own_where_there_is_an_audit():
@@ -109,7 +109,7 @@ def test_debug_shows_the_traceback_wherever_it_stands(lobsdice, position):
 
 def run_instead(monkeypatch, job):
     """Let `lobsdice data info` do something else."""
-    monkeypatch.setattr("lobsdice.cli.commands.data.Info.run", lambda self: job())
+    monkeypatch.setattr("lobsdice.cli.commands.info.Info.__call__", lambda self: job())
 
 
 def test_a_bug_is_one_line_that_says_so(lobsdice, monkeypatch):

@@ -18,10 +18,10 @@ from lobsdice.experiments.control.trials import TRIALS
 from lobsdice.report import clips, compare_page
 from lobsdice.report.charts import Band, Chart, Line
 from lobsdice.report.curves import MEANING, groups, mean, thinned
-from lobsdice.report.findings import Findings
+from lobsdice.report.gather import Parts
 from lobsdice.report.html import Column, Html, document, number, table, tag
-from lobsdice.report.recorded import Recorded, Variant, differences, labels, recorded
 from lobsdice.report.run_page import page
+from lobsdice.report.run_record import RunRecord, Variant, differences, labels, read_run
 from lobsdice.report.scores import scores, summarise
 from lobsdice.report.sentences import learned
 from lobsdice.report.weights import Weights, section
@@ -82,7 +82,7 @@ def test_an_axis_holds_all_values_and_ranges():
 def test_a_wild_beginning_is_left_out_and_that_is_said():
     values = np.array([1000.0, 3, 2, 1, 2, 1, 2, 1, 2, 1])
     chart = Chart("x", STEPS, [Line("y", values)])
-    assert limits(chart)[1] < 3 and "It begins outside the chart." in chart.html()
+    assert limits(chart)[1] < 3 and "The beginning is outside the chart." in chart.html()
 
 
 @pytest.mark.parametrize(
@@ -160,12 +160,12 @@ def test_runs_that_differ_in_more_than_the_seed_are_told_apart():
         for seed in (0, 1)
     ]
     config = {"run": {"runs": runs, "data": []}, "made_with": {}, "about": {}}
-    run = Recorded(Path("fleet"), config, rows_of([[1.0, 2, 3]] * 4), {1: "run 1 stopped"})
+    run = RunRecord(Path("fleet"), config, rows_of([[1.0, 2, 3]] * 4), {1: "run 1 stopped"})
     assert [(v.label, v.runs) for v in run.variants] == [
         ("alpha 0.1", [0, 1]),
         ("alpha 0.5", [2, 3]),
     ]
-    made = page(Findings(run, "no data", "no data", "no data", "no data"))
+    made = page(Parts(run, "no data", "no data", "no data", "no data"))
     root = ElementTree.fromstring(made.removeprefix("<!DOCTYPE html>"))
     legend = next(e for e in root.iter("ul") if e.get("class") == "legend")
     assert ["".join(item.itertext()) for item in legend] == ["alpha 0.1", "alpha 0.5"]
@@ -174,7 +174,7 @@ def test_runs_that_differ_in_more_than_the_seed_are_told_apart():
     assert "30 steps, 1 failure" in said and "failures" not in said
 
 
-def fleet_of(trials: list[Trial], folder: Path) -> Recorded:
+def fleet_of(trials: list[Trial], folder: Path) -> RunRecord:
     """A fleet's folder as an experiment leaves it, read again."""
     datasets = list(dict.fromkeys(trial.dataset for trial in trials))
     runs = [
@@ -186,7 +186,7 @@ def fleet_of(trials: list[Trial], folder: Path) -> Recorded:
     RunFolder(folder).begin({"runs": runs, "data": data}, {}, resume=False)
     RunFolder(folder).write_rows(rows_of([[1.0, 2, 3]] * len(trials), "score"))
     (folder / TRIALS).write_text(json.dumps([asdict(trial) for trial in trials]))
-    return recorded(folder)
+    return read_run(folder)
 
 
 def test_an_experiments_fleet_says_what_each_run_learned_from(tmp_path):
@@ -196,8 +196,8 @@ def test_an_experiments_fleet_says_what_each_run_learned_from(tmp_path):
     run = fleet_of(trials, tmp_path / "fleet")
     labels = ["task walker2d, mixture 100/500/500", "task halfcheetah, mixture 400/1000/1000"]
     assert [variant.label for variant in run.variants] == labels and run.environment is None
-    made = page(Findings(run, *["not looked at"] * 4))
-    assert "from 2 sets of data of walker2d and halfcheetah, which are listed below." in made
+    made = page(Parts(run, *["not looked at"] * 4))
+    assert "from 2 datasets of walker2d and halfcheetah, which are listed below." in made
     assert cells(labelled("Data", made)) == [
         ["0; 1", "walker2d", "3", "100", "500", "500", "1", "data set"],
         ["2; 3", "halfcheetah", "3", "400", "1,000", "1,000", "1", "data set"],
@@ -210,7 +210,7 @@ def test_a_fleet_of_one_task_tells_it_in_a_sentence(tmp_path):
     assert run.environment == "hopper"
     assert learned(run, None, None) == (
         "LobsDICE learned to act from 50 demonstrations (one transition in 20) of hopper and its "
-        "recorded episodes: 100 expert, 500 random."
+        "logged episodes: 100 expert, 500 random."
     )
     other = fleet_of([replace(trials[0], demonstrations=5)], tmp_path / "other")
     differing = cells(labelled("Differing settings", compare_page.page([run, other])))
@@ -221,7 +221,7 @@ def test_a_fleet_of_one_task_tells_it_in_a_sentence(tmp_path):
 def test_trials_that_cannot_be_read_are_as_none(tmp_path, damaged):
     folder = fleet_of([Trial("lobsdice", "hopper", (1, 1, 1), 0)], tmp_path / "fleet").path
     (folder / TRIALS).write_text(damaged)
-    assert "given in Python" in learned(recorded(folder), None, None)
+    assert "a Python program gave it" in learned(read_run(folder), None, None)
 
 
 def test_episodes_are_numbered_in_their_own_file():

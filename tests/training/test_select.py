@@ -110,7 +110,7 @@ def test_the_command_names_the_policy_to_take(tmp_path, capsys):
     assert out.splitlines()[-1] == f"take {one}/policies/last-1.safetensors, of step 20"
     assert main(["select", str(one), "--checkpoints", "--top", "1"]) == 0
     out = capsys.readouterr().out
-    assert f"of run 0 of {one} at step 10 no policy is kept" in out and "last-1.safetensors" in out
+    assert f"run 0 of {one} has no policy of step 10" in out and "last-1.safetensors" in out
     assert main(["select", str(one), "--json", "--top", "2"]) == 0
     reports = json.loads(capsys.readouterr().out)
     assert [report["run"] for report in reports] == [1, 0]

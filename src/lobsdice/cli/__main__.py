@@ -1,4 +1,4 @@
-"""`python -m lobsdice.cli`, for where the `lobsdice` script is not on the path."""
+"""`python -m lobsdice.cli`, for systems without the `lobsdice` script on the path."""
 
 import sys
 

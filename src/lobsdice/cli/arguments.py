@@ -1,24 +1,74 @@
-"""Arguments that several commands share: which policy, which folders, which environment."""
+"""Arguments that several commands share, and what commands do with them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-import tyro
+from tyro.conf import FlagCreatePairsOff, arg
+from tyro.constructors import (
+    ConstructorRegistry,
+    StructConstructorSpec,
+    StructFieldSpec,
+    StructTypeInfo,
+)
 
 from lobsdice import console
-from lobsdice.errors import LobsDICEError
+from lobsdice.data.episodes import Episodes
+from lobsdice.data.formats import write
+from lobsdice.errors import LobsDICEError, plural
 from lobsdice.policies.policy import Policy, load_policy
 
+if TYPE_CHECKING:
+    from lobsdice.training.recipe import Recipe
+
 Found = TypeVar("Found")
+# To tyro, a list of arguments without a default may be empty; ours must not.
+Files = Annotated[tuple[str, ...], arg(metavar="PATH...", help_behavior_hint="(required)")]
+Out = Annotated[Path, arg(aliases=["-o"])]
+Page = Annotated[Path | None, arg(aliases=["-o"])]
 Which = Literal["last", "best", "selected"]
-RunNumber = Annotated[
-    int | None, tyro.conf.arg(name="run", help_behavior_hint="(default: the first)")
-]
+RunNumber = Annotated[int | None, arg(name="run")]
+
+
+def readable_help() -> ConstructorRegistry:
+    """Let tyro read dataclasses as usual, with two changes to its help; it has no marker for them.
+
+    A docstring of several lines is one paragraph. A default that is None, () or False is not
+    printed: the docstring says what happens without the option.
+    """
+    registry = ConstructorRegistry()
+
+    @registry.struct_rule
+    def rule(info: StructTypeInfo) -> StructConstructorSpec | None:
+        if rule in info.markers:  # asked by itself: tyro's own rules answer
+            return None
+        marked: Any = replace(info, markers=(*info.markers, rule))
+        spec = ConstructorRegistry.get_struct_spec(marked)
+        if not isinstance(spec, StructConstructorSpec):
+            return None
+        return replace(spec, fields=tuple(map(_readable, spec.fields)))
+
+    return registry
+
+
+def _readable(field: StructFieldSpec) -> StructFieldSpec:
+    field = replace(field, helptext=partial(_one_paragraph, field.helptext))
+    if field.default is None or field.default is False or field.default == ():
+        quiet = Annotated[field.type, arg(help_behavior_hint=""), FlagCreatePairsOff]
+        return replace(field, type=quiet)
+    return field
+
+
+def _one_paragraph(text: str | Callable[[], str | None] | None) -> str | None:
+    found = text() if callable(text) else text
+    return found and " ".join(found.split())
 
 
 def policies_of(path: Path, which: str) -> dict[int, Policy]:
-    """The policy of each run that has one."""
+    """Return the policy of each run that has one, by the numbers of the runs."""
     if path.is_file():
         return {0: load_policy(path)}
     from lobsdice.training.folder import RunFolder  # JAX comes with it, which a file does not need
@@ -27,7 +77,7 @@ def policies_of(path: Path, which: str) -> dict[int, Policy]:
 
 
 def policy_of(path: Path, which: str, run: int | None) -> Policy:
-    """The policy of one run; of several, the first unless another is named."""
+    """Return the policy of one run; if none is named, that of the first."""
     found = policies_of(path, which)
     first = next(iter(found))
     if run is None and len(found) > 1:
@@ -38,33 +88,27 @@ def policy_of(path: Path, which: str, run: int | None) -> Policy:
     return found[first if run is None else run]
 
 
-def refuse_existing(paths: list[Path], *, force: bool) -> None:
-    """Raise if a file is there that may not be replaced."""
-    for path in paths:
-        if path.exists() and not force:
-            raise LobsDICEError(f"{path} exists; --force replaces it")
-
-
-def settings_of(path: Path) -> dict[str, Any]:
-    """What `lobsdice train` was told; nothing where it was not the one who wrote the policy."""
+def recipe_of(path: Path) -> "Recipe | None":
+    """Return the recipe of a run folder; None for a policy file, or if it cannot be read."""
     if path.is_file():
-        return {}
-    from lobsdice.training.folder import RunFolder
+        return None
+    from lobsdice.training.recipe import read_recipe
 
-    return RunFolder(path).config()["about"].get("settings", {})
+    with suppress(LobsDICEError):
+        return read_recipe(path)
+    return None
 
 
 def environment_of(path: Path) -> str:
-    """The environment that a run was evaluated in on the way."""
-    settings = settings_of(path)
-    name = settings.get("task") or settings.get("env")
-    if name is None:
+    """Return the environment that a run was evaluated in during training."""
+    recipe = recipe_of(path)
+    if recipe is None or recipe.environment is None:
         raise LobsDICEError("name the environment with --env")
-    return name
+    return recipe.environment
 
 
 def readable(folders: Iterable[Path], read: Callable[[Path], Found]) -> dict[Path, Found]:
-    """What `read` makes of each folder; what it refuses is left out, with a word about it."""
+    """Read each folder; leave out those that cannot be read, and say so."""
     found = {}
     for folder in folders:
         try:
@@ -72,3 +116,27 @@ def readable(folders: Iterable[Path], read: Callable[[Path], Found]) -> dict[Pat
         except LobsDICEError as error:
             console.say(f"left out: {error}")
     return found
+
+
+def write_episodes(path: Path, episodes: Episodes) -> None:
+    """Write a recording and say how much is in it."""
+    with console.waiting(f"Writing {path}"):
+        write(path, episodes)
+    counts = f"{plural(len(episodes), 'episode')}, {plural(episodes.steps, 'step')}"
+    console.say(f"wrote {path}: {counts}")
+
+
+def refuse_existing(paths: Sequence[Path], *, force: bool) -> None:
+    """Raise if a file exists that may not be replaced."""
+    for path in paths:
+        if path.exists() and not force:
+            raise LobsDICEError(f"{path} exists; --force replaces it")
+
+
+def refuse_overwriting(inputs: Sequence[str], outputs: Sequence[Path]) -> None:
+    """Raise if a command would write to a file that it reads, or twice to the same file."""
+    taken = {Path(path).resolve() for path in inputs}
+    for path in outputs:
+        if path.resolve() in taken:
+            raise LobsDICEError(f"{path}: named twice; every output needs a name of its own")
+        taken.add(path.resolve())

@@ -1,9 +1,8 @@
-"""From the words of a command line to a command that ran, and an exit code.
+"""Run the command that a command line names, and return an exit code.
 
 Nothing here imports JAX or NumPy, so that `--help` answers at once.
 """
 
-import importlib
 import inspect
 import os
 import re
@@ -12,20 +11,14 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol, runtime_checkable
 
 from lobsdice.cli.table import ROOT, Command, Group
 from lobsdice.errors import LobsDICEError
 
 OK, FAILED, USER_ERROR, INTERRUPTED = 0, 1, 2, 130
 HELP = ("-h", "--help")
-#: How errors and warnings speak of an option, by the name that Python has for it.
+#: An option in an error or a warning, as Python names it: `action_low`.
 OPTION = re.compile(r"`([a-z]+(?:_[a-z]+)+)`")
-
-
-@runtime_checkable
-class Runnable(Protocol):
-    def run(self) -> None: ...
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -48,12 +41,12 @@ def _dispatch(words: list[str]) -> None:
     if isinstance(entry, Group):
         print(_group_help(path, entry))
     else:
-        _parse(path, entry, rest).run()
+        _parse(path, entry, rest)()
     sys.stdout.flush()  # a closed pipe shows here, where it is caught, and not at exit
 
 
 def _find(words: list[str]) -> tuple[list[str], Command | Group, list[str]]:
-    """Follow the words through the table: the path taken, where it ends, the words left over."""
+    """Return the path through the table that the words name, its last entry, and other words."""
     path, entry = ["lobsdice"], ROOT
     while isinstance(entry, Group):
         if not words or words[0] in HELP:
@@ -73,32 +66,29 @@ def _unknown(word: str, path: list[str], group: Group) -> str:
     return f"`{' '.join(path)}` has no command {word!r}; {hint}"
 
 
-def _parse(path: list[str], command: Command, words: list[str]) -> Runnable:
+def _parse(path: list[str], command: Command, words: list[str]) -> Callable[[], None]:
     import tyro
 
-    from lobsdice.cli.defaults import said_once
-
-    if command.audits:  # NumPy, which the command imports, looks at it once
+    if command.audits:  # NumPy, which the next import brings, looks at it once
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    module, _, name = command.target.partition(":")
-    kind: Callable[..., Runnable] = getattr(
-        importlib.import_module(f"lobsdice.cli.commands.{module}"), name
-    )
+    from lobsdice.cli.arguments import readable_help
+
+    kind = command.load()
     return tyro.cli(
         kind,
         prog=" ".join(path),
         description=inspect.getdoc(kind),
         args=words,
-        config=(tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone),
-        registry=said_once(),
+        config=(tyro.conf.OmitArgPrefixes, tyro.conf.DisallowNone),
+        registry=readable_help(),
     )
 
 
 def _group_help(path: list[str], group: Group) -> str:
-    width = max(map(len, group.members))
-    line = " ".join(path)
+    members, line = group.members, " ".join(path)
+    width = max(map(len, members))
     lines = [f"usage: {line} COMMAND ...", "", group.summary, "", "commands:"]
-    lines += [f"  {name:<{width}}  {entry.summary}" for name, entry in group.members.items()]
+    lines += [f"  {name:<{width}}  {entry.summary}" for name, entry in members.items()]
     lines += ["", "options:", "  -h, --help  Show help; every command has its own."]
     if group is ROOT:
         lines += ["  --version   Show the version."]
@@ -114,7 +104,7 @@ def _exit_code(job: Callable[[], None], debug: bool) -> int:
     except KeyboardInterrupt:
         return _failed("interrupted", INTERRUPTED, debug)
     except BrokenPipeError:
-        # Whoever read our output has seen enough; Python must not complain when it flushes at exit.
+        # The reader of our output has closed it. Python must not complain when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except SystemExit as stop:
@@ -146,5 +136,5 @@ def warnings_in_one_line() -> Iterator[None]:
 
 
 def _for_the_shell(text: str) -> str:
-    """One line, in which an option is called what it is called here: --action-low."""
+    """Return the text as one line that names options as the shell does: --action-low."""
     return " ".join(OPTION.sub(lambda found: f"--{found[1].replace('_', '-')}", text).split())

@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 from rich import box
@@ -13,15 +14,15 @@ from lobsdice.errors import plural
 
 Report = dict[str, Any]
 
-#: What a table of features shows of each, in this order.
+#: Columns of a table of features.
 STATISTICS = ("min", "mean", "std", "max")
 
-#: What of a report is shown elsewhere than among its facts.
+#: Keys of a report that are not shown among its facts.
 NOT_FACTS = ("path", "observations", "observation_names", "warnings")
 
 
 def print_json(report: Report | list[Report]) -> None:
-    """Nothing but valid JSON, which has no NaN and no infinity: null stands for them."""
+    """Print valid JSON, with null in place of NaN and infinity."""
     print(json.dumps(_finite(report), indent=2, allow_nan=False))
 
 
@@ -34,7 +35,7 @@ def _finite(value: Any) -> Any:
 
 
 def print_description(report: Report) -> None:
-    """All that is known about a file: facts, then a line for each number of states and actions."""
+    """Print the facts about a file, then a line for each feature of its states and actions."""
     print_facts(report["path"], report)
     _print_features("observation", report["observations"], report["observation_names"])
     if report["actions"] and "mean" in report["actions"]:
@@ -42,7 +43,7 @@ def print_description(report: Report) -> None:
 
 
 def print_facts(title: str, report: Report) -> None:
-    """A table of names and values."""
+    """Print a table of names and values."""
     table = _table(title)
     table.show_header = False
     table.add_column(style="bold")
@@ -54,7 +55,7 @@ def print_facts(title: str, report: Report) -> None:
 
 
 def print_summary(reports: list[Report]) -> None:
-    """One line a file."""
+    """Print one line for each file."""
     table = _table(None)
     table.add_column("file", overflow="fold")
     for name in ("episodes", "steps", "terminated", "return"):
@@ -66,14 +67,20 @@ def print_summary(reports: list[Report]) -> None:
 
 
 def print_rows(rows: list[Report], columns: tuple[str, ...]) -> None:
-    """A table of text, one line a row."""
+    """Print a table."""
     table = _table(None)
     for name in columns:
-        # A word a line: columns that are no wider than their values fit side by side.
+        # One word a line keeps columns as narrow as their values.
         table.add_column(name.replace("_", "\n"), overflow="fold")
     for row in rows:
         table.add_row(*(_text(row[name]) for name in columns))
     console.out.print(table)
+
+
+def print_written(paths: list[Path]) -> None:
+    """Print one line for each file that was written."""
+    for path in paths:
+        console.out.print(f"wrote {path}", markup=False, highlight=False)
 
 
 def _print_features(name: str, statistics: Report, names: list[str] | None = None) -> None:
@@ -104,12 +111,12 @@ def _text(value: Any) -> str:
 def _actions(space: Report) -> str:
     if space["kind"] == "discrete":
         taken = f", taken: {_text(space['taken'])}" if "taken" in space else ""
-        return f"{space['count']} discrete ones{taken}"
+        return f"{space['count']} discrete actions{taken}"
     size = plural(len(space["low"]), "real number")
     lows, highs = set(space["low"]), set(space["high"])
     if len(lows) == len(highs) == 1:
         return f"{size} in [{_number(*lows)}, {_number(*highs)}]"
-    return f"{size}, each with bounds of its own"
+    return f"{size}, with different bounds"
 
 
 def _spread(statistics: Report | None) -> str:

@@ -1,14 +1,15 @@
 """The table of commands. To add one, write its dataclass and add a line here.
 
-A command is a frozen dataclass: its fields, documented by the docstrings below them (which say
-`(default: ...)` where the value does not speak for itself), are the options; its own docstring,
-which ends in an example, is the help text; its `run()` does the work. It is named by
-`module:class`, so that only the command that is called gets imported.
+A command is a frozen dataclass, in a file of its own in `commands/`. Its fields are the options,
+documented by the docstrings below them. Its own docstring is the help text and ends in an example.
+Calling it does the work. The table names it as `module:class`, so that only the command that is
+called gets imported.
 """
 
+import importlib
+from collections.abc import Callable
 from dataclasses import dataclass
-
-from lobsdice.catalogue import CATALOGUE
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -17,83 +18,88 @@ class Command:
     """`module:class` of the dataclass; the module is one of `lobsdice.cli.commands`."""
     summary: str
     audits: bool = False
-    """An audit's own threads are faster than those of each matrix product, which are then off."""
+    """True if it audits data: NumPy's own threads are then off, as the audit's are faster."""
+    algorithm: str | None = None
+    """The algorithm, for a command of `lobsdice train`; the target is a function of its name."""
+
+    def load(self) -> Any:
+        """Import the dataclass."""
+        module, _, name = self.target.partition(":")
+        found = getattr(importlib.import_module(f"lobsdice.cli.commands.{module}"), name)
+        return found if self.algorithm is None else found(self.algorithm)
 
 
 @dataclass(frozen=True)
 class Group:
     summary: str
     example: str
-    members: "dict[str, Command | Group]"
+    list_members: "Callable[[], dict[str, Command | Group]]"
+
+    @property
+    def members(self) -> "dict[str, Command | Group]":
+        """The commands and groups below this one, by name."""
+        return self.list_members()
 
 
-DATA = Group(
-    "Describe, convert, split, check and collect recordings.",
-    "lobsdice data info demos.npz",
-    {
-        "info": Command("data:Info", "Say what is in a file, whatever its format."),
-        "convert": Command("data:Convert", "Write a file in another format."),
-        "split": Command("data:Split", "Cut a file in two by episodes."),
-        "join": Command("data:Join", "Put files together into one."),
-        "check": Command("data:Check", "Say what a learner would see of two files."),
-        "collect": Command("data:Collect", "Record episodes of a built-in task."),
-    },
-)
+def _algorithms() -> dict[str, Command | Group]:
+    """List one command for each algorithm; this imports JAX."""
+    from lobsdice.algorithms import ALGORITHMS
 
-TRAIN = Group(
-    "Learn a policy from demonstrations and labelled recordings.",
-    "lobsdice train lobsdice --expert demos.npz --offline logs.npz --out runs/mine",
-    {name: Command(f"train:Train_{name}", entry.summary) for name, entry in CATALOGUE.items()},
-)
+    return {
+        name: Command("train:train_command", kind.summary, algorithm=name)
+        for name, kind in ALGORITHMS.items()
+    }
 
-EXPERIMENT = Group(
-    "Make the paper's tables and figures.",
-    "lobsdice experiment circle -o results",
-    {
-        "random-mdp": Command(
-            "experiment:RandomMDP",
-            "All methods in random MDPs (figures 1 and 4).",
-        ),
-        "circle": Command("experiment:Circle", "States or state pairs on a ring (figure 3)."),
-        "mujoco": Command(
-            "experiment:MuJoCo",
-            "All algorithms in four environments (figure 2).",
-        ),
-        "subsampled": Command("experiment:Subsampled", "Demonstrations with gaps (figure 5)."),
-        "idm-error": Command(
-            "experiment:IDMError",
-            "Inferred actions against true ones (figure 6).",
-        ),
-        "fewer-demonstrations": Command(
-            "experiment:FewerDemonstrations",
-            "One, three, five of them (figure 7).",
-        ),
-        "gamma-one": Command("experiment:GammaOne", "No discount (figure 8)."),
-    },
-)
+
+DATA: dict[str, Command | Group] = {
+    "info": Command("info:Info", "Describe files of any format."),
+    "convert": Command("convert:Convert", "Write a file in another format."),
+    "split": Command("split:Split", "Split a file in two by episodes."),
+    "join": Command("join:Join", "Join several files into one."),
+    "check": Command("check:Check", "Show the training data that two files give."),
+    "collect": Command("collect:Collect", "Record episodes of a built-in task."),
+}
+
+EXPERIMENTS: dict[str, Command | Group] = {
+    "random-mdp": Command("random_mdp:RandomMDP", "All methods in random MDPs (figures 1 and 4)."),
+    "circle": Command("circle:Circle", "States or state pairs on a ring (figure 3)."),
+    "mujoco": Command("control:MuJoCo", "All algorithms in four environments (figure 2)."),
+    "subsampled": Command("control:Subsampled", "Demonstrations with gaps (figure 5)."),
+    "idm-error": Command("control:IDMError", "Inferred actions against true ones (figure 6)."),
+    "fewer-demonstrations": Command(
+        "control:FewerDemonstrations", "One, three and five demonstrations (figure 7)."
+    ),
+    "gamma-one": Command("control:GammaOne", "No discount (figure 8)."),
+}
+
+COMMANDS: dict[str, Command | Group] = {
+    "data": Group(
+        "Describe, convert, split, check and collect recordings.",
+        "lobsdice data info demos.npz",
+        lambda: DATA,
+    ),
+    "audit": Command("audit:Audit", "Say whether recordings are worth training on.", audits=True),
+    "train": Group(
+        "Learn a policy from demonstrations and offline data.",
+        "lobsdice train lobsdice --expert demos.npz --offline logs.npz --out runs/mine",
+        _algorithms,
+    ),
+    "algorithms": Command("algorithms:Algorithms", "List the algorithms to train with."),
+    "experiment": Group(
+        "Make the paper's tables and figures.",
+        "lobsdice experiment circle -o results",
+        lambda: EXPERIMENTS,
+    ),
+    "resume": Command("resume:Resume", "Continue an interrupted training run."),
+    "evaluate": Command("evaluate:Evaluate", "Measure the returns of trained policies."),
+    "select": Command("select:Select", "Rank runs without an environment."),
+    "report": Command("report:Report", "Write one page about a run.", audits=True),
+    "play": Command("play:Play", "Watch a policy, or record a video of it."),
+    "export": Command("export:Export", "Write a policy as ONNX or plain NumPy."),
+}
 
 ROOT = Group(
-    "Offline learning from observation: demonstrations and labelled logs in, a policy out.",
+    "Offline learning from observation: demonstrations and logs in, a policy out.",
     "lobsdice data collect hopper --expert 5 --medium 20 --random 20 --out hopper",
-    {
-        "data": DATA,
-        "audit": Command(
-            "audit:Audit",
-            "Say whether recordings are worth training on.",
-            audits=True,
-        ),
-        "train": TRAIN,
-        "algorithms": Command("algorithms:Algorithms", "List what there is to train with."),
-        "experiment": EXPERIMENT,
-        "resume": Command("train:Resume", "Go on with an interrupted run."),
-        "evaluate": Command("train:Evaluate", "Measure trained policies' returns."),
-        "select": Command("select:Select", "Rank runs without an environment."),
-        "report": Command(
-            "report:Report",
-            "Write what came of a run to one page.",
-            audits=True,
-        ),
-        "play": Command("play:Play", "Watch a policy, or record a video of it."),
-        "export": Command("export:Export", "Write a policy as ONNX or plain NumPy."),
-    },
+    lambda: COMMANDS,
 )

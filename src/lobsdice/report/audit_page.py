@@ -1,33 +1,25 @@
-"""The findings of an audit as one HTML page that needs nothing else."""
+"""The page of an audit."""
 
 from collections.abc import Iterable
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from lobsdice.data.audit import Audit
 from lobsdice.data.audit.coverage import FACTOR, Coverage
-from lobsdice.data.files import atomic
 from lobsdice.errors import plural
 from lobsdice.report.charts import Chart, Line
 from lobsdice.report.html import Column, Html, document, facts, join, section, table, tag
 
-#: Rows of a table, curves, and points of a curve that a page shows at most.
+#: The page shows at most so many rows of a table, curves, and points of a curve.
 MOST_ROWS, MOST_CURVES, MOST_POINTS = 30, 30, 400
-#: Ratios are drawn on a logarithmic axis between these.
+#: Ends of the logarithmic axis of the ratios.
 LIMITS = (0.25, 32.0)
 
 
-def write_page(path: str | Path, audit: Audit) -> None:
-    """Write the page, all of it or none."""
-    with atomic(path) as temporary:
-        temporary.write_text(page(audit), encoding="utf-8")
-
-
 def page(audit: Audit) -> str:
-    """The whole page."""
+    """Return the whole page."""
     report = audit.report()
     numbers = ("coverage", "discriminator", "sources", "expert", "offline")
     return document(
@@ -43,32 +35,33 @@ def page(audit: Audit) -> str:
 
 
 def verdict_class(audit: Audit) -> str:
-    """The verdict's colour in the style sheet."""
+    """Return the style-sheet class that colours the verdict."""
     return audit.verdict.replace(" ", "-")
 
 
 def reasons(audit: Audit) -> Html:
-    """The numbers that the verdict rests on, whether anything leaks, and what rates look like."""
+    """Say what the verdict rests on, whether transitions leak, and whether the rates differ."""
     if not audit.leaked:
-        leak = tag("p", "No demonstrated transition occurs in the offline data.")
+        leak = tag("p", "No transition of the demonstrations occurs in the offline data.")
     else:
         leak = tag(
             "p",
             tag("strong", "Leak: ", class_="bad"),
-            f"{audit.leaked:,} demonstrated transitions occur in the offline data, with their "
-            "actions.",
+            f"{audit.leaked:,} transitions of the demonstrations occur in the offline data, with "
+            "their actions.",
         )
     rate = audit.rate and tag("p", tag("strong", "Rates: ", class_="bad"), f"{audit.rate.remark}.")
     return join([tag("p", f"{audit.reason}."), leak, rate])
 
 
 def curves(coverage: Coverage, most: int = MOST_CURVES) -> Html:
-    """How far each demonstration is from the offline data, step by step."""
+    """Draw the distance of each demonstration to the offline data, step by step."""
     episodes = np.unique(coverage.episode)
     rest = len(episodes) - most
     explained = (
-        "Distance to the offline data in multiples of its own spacing (logarithmic); above the "
-        f"dashed line, {FACTOR:g}, a transition is uncovered."
+        "The distance to the nearest offline transition, divided by the spacing of the offline "
+        f"data there, on a logarithmic axis. Above {FACTOR:g}, the dashed line, a transition is "
+        "uncovered."
     )
     return join(
         [
@@ -86,7 +79,7 @@ def curves(coverage: Coverage, most: int = MOST_CURVES) -> Html:
 def _curve(coverage: Coverage, episode: int) -> Html:
     mine = coverage.episode == episode
     ratio, uncovered, step = coverage.ratio[mine], coverage.uncovered[mine], coverage.step[mine]
-    # Of the steps that share a point the worst is shown.
+    # Several steps may share a point; it shows the worst.
     starts = np.unique(np.linspace(0, len(ratio), min(len(ratio), MOST_POINTS) + 1).astype(int))
     worst = np.maximum.reduceat(ratio, starts[:-1])
     return Chart(
@@ -103,14 +96,14 @@ def _curve(coverage: Coverage, episode: int) -> Html:
 
 
 def _stretches(flags: np.ndarray, step: np.ndarray, every: int) -> Iterable[tuple[float, float]]:
-    """The first and last steps between which all flags are set."""
+    """Yield the first and the last step of each stretch of flags that are set."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(int)))
     for first, end in zip(edges[::2], edges[1::2], strict=True):
         yield float(step[first]), float(min(step[end - 1] + every, step[-1]))
 
 
 def rows_of(found: Iterable[Any], label: str, most: int = MOST_ROWS) -> Html:
-    """A table of findings, of which each is a dataclass."""
+    """Return a table of dataclasses, one a row."""
     rows = [asdict(one) for one in found]
     columns = [Column(key) for key in rows[0]] if rows else []
     return table(columns, rows, label=label, most=most)

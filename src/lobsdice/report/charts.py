@@ -1,7 +1,7 @@
-"""Curves as inline SVG, with their numbers beside them for the script that shows values.
+"""Charts as inline SVG, drawn by hand so that one file is enough and the numbers stay readable.
 
-The drawing is stretched to whatever width there is; only its lines keep their strength. Text stands
-beside it, so that it is as large on a phone as on a screen.
+The script page.js shows the values from the JSON in `data-chart`. The drawing stretches to the
+width of the page. Its labels are HTML outside the SVG, so that they keep their size on a phone.
 """
 
 import json
@@ -14,23 +14,23 @@ import numpy as np
 
 from lobsdice.report.html import Html, number, tag
 
-#: Of the drawing's own units.
+#: Width and height of the drawing in its own units.
 SIZE = 1000
-#: Colours that the style sheet has.
+#: Number of colours in the style sheet.
 COLOURS = 8
-#: A beginning that makes the range this many times larger than the rest needs is cut off.
+#: The beginning is cut off if it makes the vertical range this many times larger.
 CUT = 8.0
-#: The share of the horizontal axis that counts as the beginning.
+#: Share of the horizontal axis that counts as the beginning.
 BEGINNING = 0.2
-#: Multiples of the height within which curves are drawn.
+#: Curves are clipped to so many heights of the chart.
 OUTSIDE = 9.0
-#: Digits of a value that is shown.
+#: Significant digits of the values in `data-chart`.
 DIGITS = 7
 
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """One value for each place on the horizontal axis; NaN where there is none."""
+    """A curve: one value for each place on the horizontal axis, NaN for none."""
 
     name: str
     values: np.ndarray
@@ -40,7 +40,7 @@ class Line:
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """The range between two curves."""
+    """The area between two curves."""
 
     low: np.ndarray
     high: np.ndarray
@@ -49,14 +49,14 @@ class Band:
 
 @dataclass(frozen=True)
 class Axes:
-    """What the ends of both axes stand for; places are shares, from the left and from the top."""
+    """The ends of both axes. Places are shares of the chart, from the left and from the top."""
 
     first: float
     last: float
     low: float
     high: float
     log: bool = False
-    """Whether the vertical axis is logarithmic."""
+    """True if the vertical axis is logarithmic."""
 
     def across(self, x: Any) -> Any:
         return (x - self.first) / (self.last - self.first)
@@ -68,8 +68,8 @@ class Axes:
         return (self.high - values) / (self.high - self.low)
 
     def points(self, x: np.ndarray, values: np.ndarray) -> list[str]:
-        """A curve in the drawing's units."""
-        # Browsers do not like very large coordinates; what is outside is not seen anyway.
+        """Return a curve in the drawing's units."""
+        # Very large coordinates trouble browsers, and are not visible.
         down = SIZE * np.clip(self.down(values), -OUTSIDE, OUTSIDE)
         pairs = zip(SIZE * self.across(x), down, strict=True)
         return [f"{a:.4g},{b:.4g}" for a, b in pairs if np.isfinite(b)]
@@ -77,7 +77,7 @@ class Axes:
 
 @dataclass(frozen=True, eq=False)
 class Chart:
-    """Curves over one axis."""
+    """Curves over one horizontal axis."""
 
     title: str
     x: np.ndarray
@@ -86,21 +86,21 @@ class Chart:
     note: str = ""
     bands: Sequence[Band] = ()
     limits: tuple[float, float] | None = None
-    """Of the vertical axis; by default what the curves need."""
+    """Ends of the vertical axis; None fits it to the curves."""
     log: bool = False
     threshold: float | None = None
-    """Where to draw a dashed line."""
+    """Height of a dashed line."""
     shaded: Sequence[tuple[float, float]] = ()
-    """Stretches of the horizontal axis to mark."""
+    """Stretches of the horizontal axis to shade."""
     value: str | None = None
-    """What stands beside the title; by default where the one thick line ends."""
+    """Text beside the title; None shows the last value, if there is one thick line."""
     legend: bool = False
-    """Whether the chart says itself which line is which."""
+    """True if the chart has a legend of its own."""
     flat: bool = False
-    """Half as high as others."""
+    """True for half the usual height."""
 
     def html(self) -> Html:
-        """A figure, which can be read without the script and by those who cannot see it."""
+        """Return a figure that is complete without the script, and that screen readers can read."""
         axes, cut = self._axes()
         plot = tag(
             "div",
@@ -121,7 +121,8 @@ class Chart:
         return [line for line in self.lines if not line.thin]
 
     def _caption(self, cut: bool) -> Html:
-        note = " ".join(filter(None, [self.note, "It begins outside the chart." if cut else ""]))
+        outside = "The beginning is outside the chart." if cut else ""
+        note = " ".join(filter(None, [self.note, outside]))
         keys = (tag("span", key(line.colour), line.name) for line in self._thick)
         return tag(
             "figcaption",
@@ -149,8 +150,8 @@ class Chart:
         return f"{self.title} by {self.x_label}: {'; '.join(parts)}"
 
     def _axes(self) -> tuple[Axes, bool]:
-        """The axes, and whether a wild beginning was left out."""
-        # Steps are counted from 0.
+        """Return the axes, and True if the beginning is outside."""
+        # Steps start at 0.
         first, last = min(0.0, float(self.x.min())), float(self.x.max()) or 1.0
         if self.limits is not None:
             return Axes(first, last, *self.limits, self.log), False
@@ -165,7 +166,7 @@ class Chart:
         return Axes(first, last, low - margin, high + margin, self.log), cut
 
     def _levels(self, axes: Axes) -> list[float]:
-        """Where the vertical axis is labelled."""
+        """Return the labelled values of the vertical axis."""
         return _ticks(axes.low, axes.high, log=self.log, most=3 if self.flat else 5)
 
     def _drawing(self, axes: Axes) -> Html:
@@ -188,13 +189,13 @@ class Chart:
 
     def _curve(self, axes: Axes, line: Line) -> Html:
         points = axes.points(self.x, line.values)
-        # A single point is a line to itself, which has round ends.
+        # A single point is drawn as a line to itself; its round ends show.
         points = points * 2 if len(points) == 1 else points
         kind = f"{colour_class(line.colour)}{' thin' if line.thin else ''}"
         return tag("polyline", points=" ".join(points), class_=kind)
 
     def _data(self, axes: Axes) -> dict[str, Any]:
-        """What the script needs to know."""
+        """Return the data for page.js."""
         lines = [
             {"name": line.name, "colour": colour_class(line.colour), "thin": line.thin}
             | {"y": _plain(line.values)}
@@ -204,12 +205,12 @@ class Chart:
 
 
 def key(colour: int) -> Html:
-    """The mark that stands for a line in legends."""
+    """Return the mark of a line in legends."""
     return tag("i", class_=f"key {colour_class(colour)}")
 
 
 def colour_class(number: int) -> str:
-    """Of the style sheet; after the last colour they begin anew, with dashes."""
+    """Return the style-sheet class of a colour; after the last, colours repeat with dashes."""
     return f"c{number % COLOURS}{' more' if number >= COLOURS else ''}"
 
 
@@ -229,7 +230,7 @@ def _y_label(axes: Axes, tick: float) -> Html:
 
 def _x_label(axes: Axes, tick: float) -> Html:
     share = axes.across(tick)
-    # A label at the right end must not stick out.
+    # A label at the right end must stay inside.
     kind = "x end" if share > 0.9 else "x"
     return tag("span", number(tick), class_=kind, style=f"left:{share:.2%}")
 
@@ -241,7 +242,7 @@ def _extremes(curves: Iterable[np.ndarray]) -> tuple[float, float]:
 
 
 def _ticks(low: float, high: float, *, most: int, log: bool = False) -> list[float]:
-    """Round numbers between the two."""
+    """Return round numbers between the two."""
     if log:
         powers = range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1)
         return [2.0**p for p in powers][:: -(-len(powers) // most)]
@@ -252,6 +253,6 @@ def _ticks(low: float, high: float, *, most: int, log: bool = False) -> list[flo
 
 
 def _plain(values: np.ndarray) -> list[float | int | None]:
-    """Numbers as short as JSON can hold them."""
+    """Return numbers in a short form for JSON."""
     rounded = (float(f"{v:.{DIGITS}g}") if np.isfinite(v) else None for v in values.tolist())
     return [int(v) if v is not None and v == int(v) else v for v in rounded]

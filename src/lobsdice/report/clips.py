@@ -1,7 +1,7 @@
-"""A short clip of a policy, and of a demonstration where its states can be drawn.
+"""A short clip of a policy, and one of a demonstration if its states can be rendered.
 
-A clip is one picture that holds all frames, which the page's script shows one after the other, so
-that it can be stopped, and several can be looked at side by side.
+A clip is one picture of all frames, not a video: page.js shows the frames in turn, can stop, and
+keeps several clips at the same moment.
 """
 
 import base64
@@ -22,15 +22,15 @@ from lobsdice.policies.policy import Policy
 from lobsdice.report.html import Html, join, tag
 
 FRAMES, FRAMES_PER_SECOND = 60, 12.5
-#: Frames side by side in the picture; the width of one; the quality of all.
+#: Frames side by side in the picture, width of a frame, image quality.
 COLUMNS, WIDTH, QUALITY = 10, 280, 50
-#: Recorded numbers are float32; states that were put back into a simulator must give them again.
+#: The simulator must reproduce recorded observations to this precision; they are float32.
 TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
 class Clip:
-    """What was seen, and what it was."""
+    """Frames and a caption."""
 
     frames: Sequence[np.ndarray]
     caption: str
@@ -41,11 +41,11 @@ class Clips:
     policy: Clip
     expert: Clip | None
     seconds: float
-    """Between two frames."""
+    """Seconds between two frames."""
 
 
 def film(policy: Policy, whose: str, environment: str, expert: Episodes | None) -> Clips:
-    """The first episode that `lobsdice evaluate` measures, and the first demonstration."""
+    """Film the first episode of `lobsdice evaluate`, and the first demonstration."""
     env = open_environment(environment, Path("a clip rather than a window"))
     try:
         check_actions(env, policy, environment)
@@ -71,13 +71,11 @@ def _policy_clip(env: Any, policy: Policy, whose: str, every: int) -> Clip:
 
     (found,) = returns(env, act, episode_seeds(1, 0))
     caption = f"{whose}: an episode of {steps:,} steps with return {found:,.0f}"
-    return Clip(
-        frames, f"{caption}, of which this is the beginning" if steps > every * FRAMES else caption
-    )
+    return Clip(frames, f"{caption} (the beginning)" if steps > every * FRAMES else caption)
 
 
 def _expert_clip(env: Any, expert: Episodes, every: int) -> Clip | None:
-    """The recorded states as the simulator draws them; None where they are not all of its state."""
+    """Render the recorded states; None if they do not determine the simulator's state."""
     put = _placing(env.unwrapped, expert.state_size)
     if put is None:
         return None
@@ -90,15 +88,15 @@ def _expert_clip(env: Any, expert: Episodes, every: int) -> Clip | None:
             frames.append(small(env.render()))
     return Clip(
         frames,
-        f"The expert: demonstration 0, {expert.lengths[0]:,} steps, drawn from its recorded states",
+        f"The expert: demonstration 0, {expert.lengths[0]:,} steps, rendered from recorded states",
     )
 
 
 def _placing(world: Any, size: int) -> Callable[[np.ndarray], Iterator[bool]] | None:
-    """How to put recorded states into one of Gymnasium's MuJoCo environments.
+    """Return a function that sets one of Gymnasium's MuJoCo environments to recorded states.
 
-    Their observations are positions and velocities; of the former the first one or two, how far
-    the body has come, are left out, and are the sums of the velocities here.
+    It yields True for each state that the environment then observes as it was recorded. The first
+    one or two positions, the way along the track, are not recorded; velocities are summed for them.
     """
     model = getattr(world, "model", None)
     if model is None or not hasattr(world, "set_state") or not hasattr(world, "_get_obs"):
@@ -120,7 +118,7 @@ def _placing(world: Any, size: int) -> Callable[[np.ndarray], Iterator[bool]] | 
 
 
 def small(frame: np.ndarray) -> np.ndarray:
-    """A frame as wide as clips are."""
+    """Return a frame in the width of clips."""
     from PIL import Image
 
     picture = Image.fromarray(frame)
@@ -129,7 +127,7 @@ def small(frame: np.ndarray) -> np.ndarray:
 
 
 def section(clips: Clips) -> Html:
-    """The clips side by side, with one handle for all."""
+    """Return the clips side by side, with one slider for all."""
     shown = [clip for clip in (clips.policy, clips.expert) if clip is not None]
     last = max(len(clip.frames) for clip in shown) - 1
     slider = tag("input", type="range", min=0, max=last, value=0, aria_label="Moment of the clip")
@@ -158,7 +156,7 @@ def _figure(clip: Clip) -> Html:
 
 
 def _picture(frames: Sequence[np.ndarray]) -> str:
-    """All frames in rows, as a data URI."""
+    """Return all frames in rows of one picture, as a data URI."""
     from PIL import Image
 
     height, width = frames[0].shape[:2]

@@ -1,4 +1,4 @@
-"""Several runs side by side as one HTML page."""
+"""The page that compares several run folders."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,13 +6,13 @@ from typing import Any
 from lobsdice.errors import plural
 from lobsdice.report.curves import charts
 from lobsdice.report.html import Column, Html, document, section, table, tag, words
-from lobsdice.report.recorded import Recorded, Variant, differences, flatten
 from lobsdice.report.run_page import footer, notices
+from lobsdice.report.run_record import RunRecord, Variant, differences, flatten
 from lobsdice.report.scores import outcomes
 
 
-def page(runs: Sequence[Recorded]) -> str:
-    """The whole page."""
+def page(runs: Sequence[RunRecord]) -> str:
+    """Return the whole page."""
     names = names_of(runs)
     variants = [v for run, name in zip(runs, names, strict=True) for v in _labelled(run, name)]
     metrics = list(dict.fromkeys(metric for run in runs for metric in run.metrics))
@@ -23,19 +23,19 @@ def page(runs: Sequence[Recorded]) -> str:
         tag("p", _scope(variants), class_="lead"),
         (notices(run) for run in runs),
         section("Outcomes", outcomes(variants, metrics)),
-        section("What differs", _differences(runs, names)),
+        section("Differing settings", _differences(runs, names)),
         section("Learning curves", charts(variants, metrics)),
         footer(),
     )
 
 
-def names_of(runs: Sequence[Recorded]) -> list[str]:
-    """Folder names; whole paths where names would not tell the runs apart."""
+def names_of(runs: Sequence[RunRecord]) -> list[str]:
+    """Return the names of the folders, or their paths if names occur twice."""
     names = [run.name for run in runs]
     return names if len(set(names)) == len(names) else [str(run.path) for run in runs]
 
 
-def _labelled(run: Recorded, name: str) -> list[Variant]:
+def _labelled(run: RunRecord, name: str) -> list[Variant]:
     if len(run.variants) == 1:
         return [Variant(name, run.rows, run.variants[0].runs)]
     return [Variant(f"{name}: {v.label}", v.rows, v.runs) for v in run.variants]
@@ -48,11 +48,11 @@ def _scope(variants: Sequence[Variant]) -> str:
     return f"With {min(seeds)} to {max(seeds)} seeds. Values are means over seeds."
 
 
-def _differences(runs: Sequence[Recorded], names: Sequence[str]) -> Html:
-    """Settings that are not the same in all runs, a line for each."""
+def _differences(runs: Sequence[RunRecord], names: Sequence[str]) -> Html:
+    """Return a table of the settings that differ."""
     found = differences([_settings(run) for run in runs])
     if not found:
-        return tag("p", "Nothing but what lies outside their settings.")
+        return tag("p", "No setting differs.")
     columns = [Column("setting"), *(Column(str(i), name) for i, name in enumerate(names))]
     rows = [
         {"setting": _setting(name), **{str(i): words(v) for i, v in enumerate(values)}}
@@ -62,21 +62,20 @@ def _differences(runs: Sequence[Recorded], names: Sequence[str]) -> Html:
 
 
 def _setting(name: str) -> str:
-    """In words: `algorithm.ratio_penalty` is the ratio penalty, `algorithm.name` the algorithm."""
+    """Return a setting in words: \"ratio penalty\" for algorithm.ratio_penalty."""
     part, _, rest = name.partition(".")
     return (part if rest in ("", "name") else rest).replace("_", " ")
 
 
-def _settings(run: Recorded) -> dict[str, Any]:
-    """All that determines the outcome, except what each of the run's own variants sets."""
+def _settings(run: RunRecord) -> dict[str, Any]:
+    """Return the settings of a run folder; of several variants, those of the first."""
     first = run.runs[0]
     shared = {"algorithm": first["algorithm"], "options": first["options"]}
-    data = [data["fingerprint"][:8] for data in run.config["run"]["data"]]
     return {
         **flatten(shared),
         **run.named,
         **flatten({"preparation": run.settings.get("preparation", {})}),
         "seeds": [one["seed"] for one in run.runs],
-        "data's fingerprint": data,
+        "data's fingerprint": [text[:8] for text in run.fingerprints],
         **run.config["made_with"],
     }

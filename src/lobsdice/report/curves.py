@@ -1,4 +1,4 @@
-"""Learning curves: a chart for each thing that was measured, in groups."""
+"""Learning curves: one chart for each metric, in groups."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,54 +7,66 @@ import numpy as np
 
 from lobsdice.report.charts import Band, Chart, Line, key
 from lobsdice.report.html import Html, join, tag
-from lobsdice.report.recorded import Variant
+from lobsdice.report.run_record import Variant
 
-#: Points of a curve, at most.
+#: Points of a curve at most.
 MOST_POINTS = 300
-#: Curves of single runs that are drawn, at most, beside their mean.
+#: The curves of single runs are drawn beside their mean if there are at most so many.
 MOST_RUNS = 20
-#: Variants whose ranges over seeds are drawn, at most.
+#: Ranges over seeds are drawn if there are at most so many variants.
 MOST_RANGES = 5
-#: Titles and sentences; what is not here is shown by its name.
+#: Title and note of each chart. Other metrics are shown under their names.
 MEANING = {
     "score": ("Score", "0 is a random policy, 100 the expert."),
-    "return": ("Return", "The mean over the episodes of an evaluation."),
-    "policy_loss": ("Policy loss", "What the policy minimises."),
-    "nu_loss": ("Dual objective", "The loss of ν, which finds the weights."),
-    "dual_loss": ("Dual objective", "The loss of μ and ν, which find the weights."),
-    "ratio_loss": ("Discriminator loss", "Telling demonstrations from logs; 1.386 is by chance."),
+    "return": ("Return", "The mean return over the episodes of an evaluation."),
+    "policy_loss": ("Policy loss", "The loss that the policy minimises."),
+    "nu_loss": ("Dual objective", "The loss of ν, which gives the weights d/d^I."),
+    "dual_loss": ("Dual objective", "The loss of μ and ν, which give the weights d/d^I."),
+    "ratio_loss": ("Discriminator loss", "Demonstrations against logs; 1.386 is chance."),
     "critic_loss": ("Critic loss", ""),
     "cloning_loss": ("Cloning loss", ""),
-    "inverse_loss": ("Inverse model loss", "Minus the log-likelihood of actions given (s, s')."),
-    "nu_penalty": ("Slope penalty of ν", ""),
-    "mu_penalty": ("Slope penalty of μ", ""),
-    "ratio_penalty": ("Slope penalty of r", "r is the discriminator, by its log-ratio."),
+    "inverse_loss": (
+        "Inverse model loss",
+        "Minus the log-likelihood of the actions given (s, s').",
+    ),
+    "nu_penalty": ("Gradient penalty of ν", ""),
+    "mu_penalty": ("Gradient penalty of μ", ""),
+    "ratio_penalty": ("Gradient penalty of r", "r is the log density ratio of the discriminator."),
     "effective_share": (
         "Effective sample size",
-        "The share of the logs that carries the weight; near 0, a few rows decide everything.",
+        "The share of the logs that carries the weight. Near 0, a few rows decide everything.",
     ),
-    "largest_share": ("Largest weight", "The share of the heaviest single transition."),
+    "largest_share": ("Largest weight", "The share of the heaviest transition."),
     "ratio_auc": (
         "Discriminator AUC",
-        "The chance that it ranks a demonstrated pair above a logged one; 0.5 is by chance.",
+        "The probability that it ranks a demonstrated pair above a logged one; 0.5 is chance.",
     ),
-    "ratio_calibration": ("Calibration error", "How wrong the discriminator's probabilities are."),
+    "ratio_calibration": ("Calibration error", "The error of the discriminator's probabilities."),
     "flow_residual": (
         "Flow residual",
-        "How far the weighted logs are from what some policy could bring about; 0 is best.",
+        "The distance of the weighted logs from the occupancy of any policy; 0 is best.",
     ),
-    "expert_distance": ("Distance to the expert", "Of the weighted logs; 0 is best."),
+    "expert_distance": (
+        "Distance to the expert",
+        "The distance of the weighted logs from the demonstrations; 0 is best.",
+    ),
     "policy_distance": (
         "Distance of the policy",
-        "From the one that the weights prescribe; 0 is best.",
+        "The distance of the policy from the actions of the weighted logs; 0 is best.",
     ),
     "demonstration_error": (
         "Error on the demonstrations",
-        "How far the policy's actions are from those by which the logs move alike; `lobsdice "
-        "select` goes by it.",
+        "At demonstrated states, the distance of the policy's action from the logged action that "
+        "made the same movement. `lobsdice select` ranks by it.",
     ),
-    "action_error": ("Action error", "Of the policy, on weighted recordings that were held out."),
-    "inverse_error": ("Inverse model's error", "Of actions inferred from (s, s')."),
+    "action_error": (
+        "Action error",
+        "The distance of the policy's actions from those in held-out rows, weighted by d/d^I.",
+    ),
+    "inverse_error": (
+        "Inverse model error",
+        "The error of the actions that are inferred from (s, s').",
+    ),
 }
 ONLINE, OFFLINE = "In the environment", "Without an environment"
 HELD_OUT, MASS = "held_out_", "mass_"
@@ -62,7 +74,7 @@ PERFORMANCE = ("score", "return")
 
 
 def groups(metrics: Sequence[str]) -> dict[str, list[str]]:
-    """Metrics that have charts of their own, under headings."""
+    """Return the metrics that have charts of their own, by heading."""
     shown = [m for m in metrics if not m.startswith((HELD_OUT, MASS)) and m != "return_std"]
     losses = [m for m in shown if m.endswith("_loss")] + [
         m for m in shown if m.endswith("_penalty")
@@ -81,7 +93,7 @@ def title(metric: str) -> str:
 
 
 def charts(variants: Sequence[Variant], metrics: Sequence[str]) -> Html:
-    """All curves: those of one variant run by run, those of several side by side."""
+    """Draw all metrics: the runs of one variant, or the means of several."""
     steps = thinned(sorted({step for variant in variants for step in variant.steps}))
     found = [legend(variants)] if len(variants) > 1 else []
     for heading, names in groups(metrics).items():
@@ -96,26 +108,26 @@ def charts(variants: Sequence[Variant], metrics: Sequence[str]) -> Html:
 
 
 def legend(variants: Sequence[Variant]) -> Html:
-    """Which colour is which variant."""
+    """Say which colour is which variant."""
     items = (tag("li", key(i), variant.label) for i, variant in enumerate(variants))
-    shaded = "; shaded is the range from the worst to the best seed" * shows_ranges(variants)
+    shaded = "; the shaded range is from the worst to the best seed" * shows_ranges(variants)
     said = tag("p", f"Lines are means over seeds{shaded}.")
     return join([said, tag("ul", items, class_="legend")])
 
 
 def shows_ranges(variants: Sequence[Variant]) -> bool:
-    """The ranges of many variants would hide each other."""
+    """True if ranges over seeds are drawn; those of many variants would hide each other."""
     return len(variants) <= MOST_RANGES
 
 
 def thinned(steps: Sequence[int], most: int = MOST_POINTS) -> list[int]:
-    """So many of them, evenly spread, the last among them."""
+    """Return at most `most` of the steps, evenly spaced, with the first and the last."""
     places = np.unique(np.linspace(0, len(steps) - 1, min(most, len(steps))).round().astype(int))
     return [steps[i] for i in places]
 
 
 def _one(metric: str, variant: Variant, metrics: Sequence[str], steps: Sequence[int]) -> Chart:
-    """Every run thin and their mean thick, beside the mean on rows that were held out."""
+    """Draw every run thin and their mean thick, beside the mean on held-out rows."""
     values = variant.values(metric, steps)
     average = Line("mean" if len(values) > 1 else "value", mean(values))
     name, note = MEANING.get(metric, (title(metric), ""))
@@ -124,17 +136,17 @@ def _one(metric: str, variant: Variant, metrics: Sequence[str], steps: Sequence[
     if held_out not in metrics:
         return chart
     unseen = Line("held out", mean(variant.values(held_out, steps)), 1)
-    average = replace(average, name="learned from")
+    average = replace(average, name="training")
     return replace(chart, lines=[*chart.lines[:-1], average, unseen], legend=True)
 
 
 def _several(metric: str, variants: Sequence[Variant], steps: Sequence[int]) -> Chart:
-    """The mean of each variant, and the range of its runs."""
+    """Draw the mean of each variant, and the range of its runs."""
     values = [variant.values(metric, steps) for variant in variants]
     named = enumerate(zip(variants, values, strict=True))
     lines = [Line(variant.label, mean(v), i) for i, (variant, v) in named]
     bands = [
-        # Unlike minimum and maximum, these two take no notice of NaN.
+        # Unlike minimum and maximum, fmin and fmax ignore NaN.
         Band(np.fmin.reduce(v, axis=0), np.fmax.reduce(v, axis=0), i)
         for i, v in enumerate(values)
         if shows_ranges(variants) and len(v) > 1
@@ -144,7 +156,7 @@ def _several(metric: str, variants: Sequence[Variant], steps: Sequence[int]) -> 
 
 
 def _runs(variant: Variant, values: np.ndarray) -> list[Line]:
-    """Each run's own curve, where there are several."""
+    """Draw each run's own curve if there are several."""
     if not 1 < len(values) <= MOST_RUNS:
         return []
     seeds = {row["run"]: row["seed"] for row in variant.rows}
@@ -153,7 +165,7 @@ def _runs(variant: Variant, values: np.ndarray) -> list[Line]:
 
 
 def mean(values: np.ndarray) -> np.ndarray:
-    """The mean over the runs that have a value."""
+    """Return the mean over the runs that have a value."""
     count = (~np.isnan(values)).sum(axis=0)
     return np.where(count > 0, np.nansum(values, axis=0) / np.maximum(count, 1), np.nan)
 
@@ -166,6 +178,6 @@ def _masses(variant: Variant, metrics: Sequence[str], steps: Sequence[int]) -> l
     ]
     if not lines:
         return []
-    note = "The share of the weight that each kind of recording has."
+    note = "The share of the weight on each source of the logs."
     whole = {"note": note, "limits": (0.0, 1.0), "legend": True}
     return [Chart("Weight by source", np.array(steps), lines, **whole).html()]

@@ -1,4 +1,4 @@
-"""Elements, tables and whole pages; whatever is not `Html` is escaped where it enters."""
+"""HTML elements, tables and whole pages. Whatever is not `Html` is escaped."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,9 +8,11 @@ from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
-#: Elements without content, which HTML does not close.
+from lobsdice.data.files import atomic
+
+#: Elements without content.
 VOID = ("br", "col", "img", "input", "link", "meta")
-#: Characters that no page may hold: they would make it ill-formed.
+#: Characters that would make a page ill-formed.
 FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 
 
@@ -19,9 +21,9 @@ class Html(str):
 
 
 def tag(name: str, /, *content: Any, **attributes: Any) -> Html:
-    """An element; `class_` and `data_x` are the attributes class and data-x, None leaves one out.
+    """Return an element; `class_` and `data_x` are the attributes class and data-x.
 
-    Content that is a list or a generator stands for its members, None for nothing.
+    Attributes and content that are None are left out. A list or generator is content one by one.
     """
     given = {k.rstrip("_").replace("_", "-"): v for k, v in attributes.items() if v is not None}
     head = "".join([name, *(f' {k}="{_escape(v)}"' for k, v in given.items())])
@@ -29,7 +31,7 @@ def tag(name: str, /, *content: Any, **attributes: Any) -> Html:
 
 
 def join(parts: Iterable[Any]) -> Html:
-    """Parts one after the other."""
+    """Return the parts one after the other."""
     return Html("".join(_html(part) for part in parts if part is not None))
 
 
@@ -46,14 +48,14 @@ def _escape(value: Any) -> str:
 
 
 def number(value: float | int) -> str:
-    """Short enough to read, with four digits that count or, of a thousand and more, none behind."""
+    """Return a number with four significant digits, or without decimals from 1000 on."""
     if isinstance(value, int) or 1000 <= abs(value) < 1e7:
         return f"{value:,.0f}".replace("-", "−")
     return f"{value:.4g}".replace("-", "−")
 
 
 def words(value: Any) -> str:
-    """Plain data as a person would write it."""
+    """Return plain data as text for people."""
     if value is None or value == "":
         return "–"
     if isinstance(value, bool):
@@ -74,7 +76,7 @@ class Column:
     key: str
     heading: str = ""
     bar: bool = False
-    """Whether values, shares of one, are drawn as bars, too."""
+    """True if values are also drawn as bars; they must be shares, from 0 to 1."""
     percent: bool = False
 
     @property
@@ -91,9 +93,9 @@ def table(
     sorted_by: str | None = None,
     most: int = 1000,
 ) -> Html:
-    """Rows under headings, in a box that scrolls; the label is for those who cannot see it.
+    """Return a table in a box that scrolls. The label is for screen readers.
 
-    `sorted_by` is the key by which rows are sorted as they come, the largest first.
+    `sorted_by` is the key that the rows are sorted by already, the largest first.
     """
     if not rows:
         return tag("p", "None.", class_="quiet")
@@ -103,13 +105,13 @@ def table(
     kind = "sortable" if sortable else None
     whole = tag("table", tag("thead", head), tag("tbody", body), class_=kind, aria_label=label)
     rest = f"{most:,} of {len(rows):,} are shown." if len(rows) > most else None
-    # A box that scrolls must be within reach of the keyboard.
+    # The tab index lets the keyboard scroll the box.
     box = tag("div", whole, class_="scroll", tabindex=0, role="region", aria_label=label)
     return join([box, rest and tag("p", rest, class_="quiet")])
 
 
 class _Shown(NamedTuple):
-    """A column, and what its values have in common."""
+    """A column, the kind of its values, and the largest of them."""
 
     column: Column
     kind: str | None
@@ -139,7 +141,7 @@ class _Shown(NamedTuple):
 
 
 def facts(values: Mapping[str, Any], *, label: str) -> Html:
-    """A table of names and values."""
+    """Return a table of names and values."""
     rows = (
         tag("tr", tag("th", key.replace("_", " "), scope="row"), tag("td", _fact(value)))
         for key, value in values.items()
@@ -152,25 +154,31 @@ def _fact(value: Any) -> str:
 
 
 def section(title: str, *content: Any, name: str | None = None) -> Html:
-    """A part of a page under a heading; the name is what links lead to."""
+    """Return a part of a page with its heading; links lead to its name."""
     return tag("section", tag("h2", title), *content, id=name)
 
 
 def document(title: str, *content: Any) -> str:
-    """A whole page."""
+    """Return a whole page."""
     head = (
         tag("meta", charset="utf-8"),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        # Nothing is ever fetched, whatever a file name may try.
+        # Nothing is loaded, even if a file name contains HTML.
         tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
         tag("title", title),
         tag("style", Html(_resource("style.css"))),
     )
-    # The comments hide the marks that XML needs from JavaScript.
+    # The comments hide from JavaScript the marks that XML needs.
     script = tag("script", Html(f"/*<![CDATA[*/{_resource('page.js')}/*]]>*/"))
     body = tag("body", tag("main", *content), script)
     page = tag("html", tag("head", *head), body, lang="en")
     return f"<!DOCTYPE html>\n{page}\n"
+
+
+def write_page(path: Path, page: str) -> None:
+    """Write a page, all of it or nothing."""
+    with atomic(path) as temporary:
+        temporary.write_text(page, encoding="utf-8")
 
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"

@@ -1,4 +1,4 @@
-"""The report of one run as one HTML page."""
+"""The page of one run folder."""
 
 import shlex
 from collections.abc import Callable, Iterable, Mapping
@@ -12,10 +12,9 @@ from lobsdice.data.episodes import Episodes
 from lobsdice.environments.tasks.table import SOURCES
 from lobsdice.errors import plural
 from lobsdice.report import clips, sentences, weights
-from lobsdice.report.audit_page import curves as coverage_curves
-from lobsdice.report.audit_page import reasons, rows_of, verdict_class
+from lobsdice.report.audit_page import curves as coverage_curves, reasons, rows_of, verdict_class
 from lobsdice.report.curves import charts
-from lobsdice.report.findings import Findings
+from lobsdice.report.gather import Parts
 from lobsdice.report.html import (
     Column,
     Html,
@@ -27,22 +26,22 @@ from lobsdice.report.html import (
     tag,
     words,
 )
-from lobsdice.report.recorded import Recorded
+from lobsdice.report.run_record import RunRecord
 from lobsdice.report.scores import Summary, brief, outcomes, scores, summarise
 from lobsdice.training.engine import Options
 from lobsdice.training.folder import describe
 
-#: Demonstrations whose coverage is drawn, and rows of the audit's tables.
+#: The coverage of at most so many demonstrations is drawn, and rows of the audit's tables.
 MOST_CURVES, MOST_ROWS = 4, 8
 
 
-def page(found: Findings) -> str:
-    """The whole page."""
+def page(found: Parts) -> str:
+    """Return the whole page."""
     run = found.run
     summary = summarise(run.variants[0], run.metrics) if len(run.variants) == 1 else None
     filmed = {"The policy at work": _or_reason(found.clips, clips.section)}
     sections = {
-        # A clip is what to look at first; that there is none is not.
+        # A clip comes first; the reason why there is none comes late.
         **({} if isinstance(found.clips, str) else filmed),
         "Learning curves": charts(run.variants, run.metrics) if run.rows else None,
         "Scores": _scores(run, summary),
@@ -66,7 +65,7 @@ def _anchor(title: str) -> str:
 
 
 def _or_reason(part: Any, show: Callable[[Any], Html]) -> Html:
-    """A part of the report, or in its place why it is missing."""
+    """Show a part, or the reason why it is missing."""
     return _missing(part) if isinstance(part, str) else show(part)
 
 
@@ -74,13 +73,13 @@ def _missing(reason: str) -> Html:
     return tag("p", f"Not shown: {reason}.", class_="notice")
 
 
-def _scores(run: Recorded, summary: Summary | None) -> Html | None:
+def _scores(run: RunRecord, summary: Summary | None) -> Html | None:
     if len(run.variants) > 1:
         return outcomes(run.variants, run.metrics)
     return summary and scores(run.variants[0], run.metrics)
 
 
-def _head(found: Findings, summary: Summary | None) -> Html:
+def _head(found: Parts, summary: Summary | None) -> Html:
     run, expert, offline = found.run, *_recordings(found)
     said = (sentences.progress(run), sentences.outcome(summary, variants=len(run.variants)))
     return tag(
@@ -94,26 +93,26 @@ def _head(found: Findings, summary: Summary | None) -> Html:
     )
 
 
-def _recordings(found: Findings) -> tuple[Episodes | None, Episodes | None]:
-    source = found.source
-    return (None, None) if isinstance(source, str) else (source.expert, source.offline)
+def _recordings(found: Parts) -> tuple[Episodes | None, Episodes | None]:
+    data = found.data
+    return (None, None) if isinstance(data, str) else (data.expert, data.offline)
 
 
-def notices(run: Recorded) -> Html:
-    """What the reader must not overlook."""
+def notices(run: RunRecord) -> Html:
+    """Return warnings: failures, damage, and how to continue."""
     said = [*run.failures.values(), *([run.damage] if run.damage else [])]
     if not run.finished and run.settings:
-        said.append(f"lobsdice resume {shlex.quote(str(run.path))} goes on with it")
+        said.append(f"Continue it with `lobsdice resume {shlex.quote(str(run.path))}`")
     return join(tag("p", f"{text}.", class_="notice bad") for text in said)
 
 
-def _tiles(found: Findings, summary: Summary | None) -> Iterable[Html]:
+def _tiles(found: Parts, summary: Summary | None) -> Iterable[Html]:
     if summary is not None:
         name = summary.metric
         interval = f" (95 %: {summary.interval})" if summary.runs > 1 else ""
         policies = "policies" if summary.runs > 1 else "policy"
         yield _tile(brief(summary.last), f"{name} of the last {policies}{interval}")
-        yield _tile(brief(summary.best), f"best {name} on the way")
+        yield _tile(brief(summary.best), f"best {name} during training")
     run = found.run
     good = "good" if run.finished and not run.failures else "some"
     done = "finished" if run.finished else f"{run.done / run.planned:.0%} done"
@@ -145,7 +144,7 @@ def _coverage(found: Audit) -> Html:
                     closest: rows_of(found.closest, closest, MOST_ROWS),
                 }
             ),
-            tag("h3", "A discriminator's second opinion"),
+            tag("h3", "Second opinion: a discriminator"),
             facts(found.report()["discriminator"], label="Discriminator"),
         ]
     )
@@ -156,7 +155,7 @@ def _side_by_side(parts: Mapping[str, Html]) -> Html:
     return tag("div", cells, class_="charts wide")
 
 
-def _repeat(run: Recorded) -> Html:
+def _repeat(run: RunRecord) -> Html:
     command = run.about.get("command")
     line = tag("pre", shlex.join(command)) if command else _missing(NO_COMMAND)
     made_with = facts(run.config["made_with"], label="Versions")
@@ -165,23 +164,23 @@ def _repeat(run: Recorded) -> Html:
     return join([line, _side_by_side({"Settings": _settings(run), "Data": data})])
 
 
-def _data(run: Recorded) -> dict[str, Any]:
-    """Where the data came from, and what was done to it."""
+def _data(run: RunRecord) -> dict[str, Any]:
+    """Return the origin of the data, its preparation and its fingerprint."""
     env, preparation = run.settings.get("env"), run.settings.get("preparation", {})
     everything = {**run.named, "env": env, **preparation}
-    prints = [data["fingerprint"] for data in run.config["run"]["data"]]
-    return {key: value for key, value in everything.items() if value} | {"fingerprint": prints}
+    known = {key: value for key, value in everything.items() if value}
+    return known | {"fingerprint": run.fingerprints}
 
 
-def _datasets(run: Recorded) -> Html:
-    """What an experiment's runs learned from, a line for each set of data."""
+def _datasets(run: RunRecord) -> Html:
+    """Return a table of the datasets of an experiment."""
     rows = []
-    for number, data in enumerate(run.config["run"]["data"]):
+    for number, fingerprint in enumerate(run.fingerprints):
         runs = [i for i, one in enumerate(run.runs) if one["data"] == number]
         origin = run.origins[runs[0]]
         mixture = dict(zip(SOURCES, origin.mixture, strict=True))
         told = {"runs": words(runs), **origin._asdict(), **mixture}
-        rows.append(told | {"fingerprint": data["fingerprint"][:8]})
+        rows.append(told | {"fingerprint": fingerprint[:8]})
     names = ("runs", "task", "demonstrations", *SOURCES, "subsample", "fingerprint")
     return table([Column(name) for name in names], rows, label="Data")
 
@@ -189,8 +188,8 @@ def _datasets(run: Recorded) -> Html:
 NO_COMMAND = "the run was not made by `lobsdice train`"
 
 
-def _settings(run: Recorded) -> Html:
-    """Every setting beside its default; what was changed is emphasised."""
+def _settings(run: RunRecord) -> Html:
+    """Return a table of all settings and their defaults; other values are emphasised."""
     first = run.runs[0]
     kinds = {kind.__name__: kind for kind in ALGORITHMS.values()}
     kind = kinds.get(first["algorithm"]["name"])
@@ -210,5 +209,5 @@ def _changed(value: Any, default: Any) -> Any:
 
 
 def footer() -> Html:
-    """When, and by what."""
+    """Return the date and the version of lobsdice."""
     return tag("footer", f"Written on {date.today():%d %B %Y} by lobsdice {__version__}.")

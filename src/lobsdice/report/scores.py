@@ -1,4 +1,4 @@
-"""How well the policies did where they were tried out."""
+"""Returns and scores of the policies, in tables and in one number."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -9,19 +9,19 @@ from lobsdice.experiments import statistics
 from lobsdice.report.charts import key
 from lobsdice.report.curves import OFFLINE, PERFORMANCE, groups, title
 from lobsdice.report.html import Column, Html, join, number, table, tag
-from lobsdice.report.recorded import Variant
+from lobsdice.report.run_record import Variant
 
 
 class Summary(NamedTuple):
-    """The outcome in one number, and how sure it is."""
+    """The outcome in one number, and its interval."""
 
     metric: str
-    """`score` where there is one, otherwise `return`."""
+    """`score` if there is one, otherwise `return`."""
     last: float
     low: float
     high: float
     best: float
-    """The mean of each run's best evaluation, which is chosen by hindsight."""
+    """The mean over runs of the best evaluation, chosen by its return."""
     runs: int
 
     @property
@@ -30,12 +30,12 @@ class Summary(NamedTuple):
 
 
 def brief(value: float) -> str:
-    """As many digits as evaluations of a few episodes are worth."""
+    """Return a number with one decimal: a few episodes are worth no more."""
     return number(round(value, 1))
 
 
 def summarise(variant: Variant, metrics: Sequence[str]) -> Summary | None:
-    """The last evaluations of all runs; None where there was no environment."""
+    """Summarise the last evaluations of all runs; None if there are none."""
     metric = next((name for name in PERFORMANCE if name in metrics), None)
     if metric is None or not len(last := variant.ends(metric)):
         return None
@@ -45,7 +45,7 @@ def summarise(variant: Variant, metrics: Sequence[str]) -> Summary | None:
 
 
 def scores(variant: Variant, metrics: Sequence[str]) -> Html:
-    """A table of all runs."""
+    """Return a table of all runs."""
     metrics = [name for name in PERFORMANCE if name in metrics]
     measured = [Column(f"{which} {name}") for name in metrics for which in ("last", "best")]
     columns = [Column("seed"), *measured, Column("at step")]
@@ -54,8 +54,8 @@ def scores(variant: Variant, metrics: Sequence[str]) -> Html:
         means = {c.key: float(np.mean([row[c.key] for row in rows])) for c in measured}
         rows.append({"seed": "mean", **means, "at step": None})
     note = (
-        "“Best” is the best evaluation on the way, chosen by looking at the returns: without an "
-        "environment nobody could choose it."
+        "“Best” is the best evaluation during training. It was chosen by its return, which is "
+        "impossible without an environment."
     )
     whole = table(columns, rows, label="Scores of all seeds")
     return join([whole, tag("p", note, class_="quiet")])
@@ -74,7 +74,7 @@ def _rows(variant: Variant, metrics: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def outcomes(variants: Sequence[Variant], metrics: Sequence[str]) -> Html:
-    """Means over seeds of the last value of everything but losses, and of the best returns."""
+    """Return a table of means over seeds: last values except losses, and best returns."""
     measures = groups(metrics).get(OFFLINE, [])
     tried = [metric for metric in PERFORMANCE if metric in metrics]
     columns = [

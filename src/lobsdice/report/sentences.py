@@ -1,4 +1,4 @@
-"""What was learned from what, and how it went, in a few sentences."""
+"""The sentences on top of a run's page: data, progress and outcome."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,12 +6,12 @@ from pathlib import Path
 from lobsdice.data.episodes import Episodes
 from lobsdice.environments.tasks.table import SOURCES
 from lobsdice.errors import plural
-from lobsdice.report.recorded import Origin, Recorded
+from lobsdice.report.run_record import Origin, RunRecord
 from lobsdice.report.scores import Summary, brief
 
 
-def learned(run: Recorded, expert: Episodes | None, offline: Episodes | None) -> str:
-    """The task in one sentence; without the recordings it has fewer numbers."""
+def learned(run: RunRecord, expert: Episodes | None, offline: Episodes | None) -> str:
+    """Say what was learned from what; without the recordings there are fewer numbers."""
     settings = run.settings
     names = " and ".join(run.algorithms)
     if settings.get("task"):
@@ -24,7 +24,7 @@ def learned(run: Recorded, expert: Episodes | None, offline: Episodes | None) ->
     elif run.origins:
         given = _of_experiment(run.origins)
     else:
-        given = "demonstrations and logs that it was given in Python"
+        given = "demonstrations and logs that a Python program gave it"
     return f"{names} learned to act from {given}."
 
 
@@ -32,13 +32,13 @@ def _of_experiment(origins: Sequence[Origin]) -> str:
     different = list(dict.fromkeys(origins))
     if len(different) > 1:
         tasks = " and ".join(dict.fromkeys(origin.task for origin in different))
-        return f"{len(different)} sets of data of {tasks}, which are listed below"
+        return f"{len(different)} datasets of {tasks}, which are listed below"
     (origin,) = different
     kept = f" (one transition in {origin.subsample})" if origin.subsample > 1 else ""
     counts = zip(origin.mixture, SOURCES, strict=True)
     episodes = ", ".join(f"{count:,} {source}" for count, source in counts if count)
     demonstrations = plural(origin.demonstrations, "demonstration")
-    return f"{demonstrations}{kept} of {origin.task} and its recorded episodes: {episodes}"
+    return f"{demonstrations}{kept} of {origin.task} and its logged episodes: {episodes}"
 
 
 def _demonstrations(expert: Episodes | None) -> str:
@@ -49,28 +49,28 @@ def _demonstrations(expert: Episodes | None) -> str:
 
 def _episodes(offline: Episodes | None) -> str:
     if offline is None:
-        return "the recorded episodes"
-    return f"{plural(len(offline), 'recorded episode')} ({plural(offline.steps, 'transition')})"
+        return "the logged episodes"
+    return f"{plural(len(offline), 'logged episode')} ({plural(offline.steps, 'transition')})"
 
 
-def progress(run: Recorded) -> str:
-    """Whether it came to its end."""
+def progress(run: RunRecord) -> str:
+    """Say how far training has come."""
     runs = plural(len(run.runs), "run")
     if run.finished:
         return f"Training finished: {plural(run.planned, 'step')}, {runs}."
     if not run.rows:
-        return f"Training has not come to its first evaluation yet ({run.planned:,} steps planned)."
+        return f"Training has not reached its first evaluation ({run.planned:,} steps planned)."
     return f"Training is not finished: step {run.done:,} of {run.planned:,}, {runs}."
 
 
 def outcome(summary: Summary | None, *, variants: int) -> str:
-    """How good the policies are, as far as anyone knows."""
+    """Say how good the policies are."""
     if variants > 1:
-        return "The runs differ in more than the seed; they are compared below."
+        return "The runs differ in more than the random seed; they are compared below."
     if summary is None:
         return (
-            "No environment was given, so that returns are unknown; what can be said without one "
-            "stands below."
+            "No environment was given, so returns are unknown. The measures below need no "
+            "environment."
         )
     mean = f"The last {'policies reach' if summary.runs > 1 else 'policy reaches'} "
     mean += f"a {summary.metric} of {brief(summary.last)}"

@@ -1,4 +1,4 @@
-"""Which recordings did it imitate? The weight of each offline episode."""
+"""The weight of each offline episode: which recordings the policy imitates."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,57 +14,57 @@ from lobsdice.report.charts import Chart, Line
 from lobsdice.report.curves import thinned
 from lobsdice.report.html import Column, Html, join, number, table, tag
 from lobsdice.training.diagnostics import episode_weights, row_weights
+from lobsdice.training.fleet import Fleet
 from lobsdice.training.folder import RunFolder
-from lobsdice.training.train import Fleet
 
-#: Rows of the table, at most.
+#: Rows of the table at most.
 MOST_ROWS = 1000
-#: Episodes that are named in words.
+#: Number of episodes that the sentence names.
 NAMED = 3
 
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """The share of each offline episode in the learned distribution, and where it lies."""
+    """The share of each offline episode in the learned distribution d."""
 
     offline: Episodes
     share: Float64[np.ndarray, " episodes"]
     file: str | None
-    """The one file that all episodes come from; None where each source is a file of its own."""
+    """Name of the file of all episodes; None if each source is a file."""
     runs: int
-    """Over how many runs shares are means."""
+    """Number of runs that the shares are averaged over."""
 
     @cached_property
     def order(self) -> Int64[np.ndarray, " episodes"]:
-        """Episodes, the heaviest first."""
+        """The numbers of the episodes, the heaviest first."""
         return np.argsort(-self.share, kind="stable")
 
     @property
     def half(self) -> int:
-        """How many episodes, the heaviest, hold half of the weight; all, if there is none."""
+        """The least number of episodes that hold half of the weight; all if there is no weight."""
         enough = np.searchsorted(np.cumsum(self.share[self.order]), 0.5) + 1
         return min(int(enough), len(self.share))
 
     @cached_property
     def sources(self) -> list[str]:
-        """What each episode's source is called."""
+        """The name of each episode's source."""
         if self.offline.source is None:
             return [self.file or "recording"] * len(self.offline)
         return [self.offline.source_names[i] for i in self.offline.source]
 
     @cached_property
     def groups(self) -> Int64[np.ndarray, " episodes"]:
-        """Within which episodes are numbered: the file, as far as it is known."""
+        """The number of each episode's file; episodes are counted within it."""
         if self.file is not None or self.offline.source is None:
             return np.zeros(len(self.offline), np.int64)
         return self.offline.source
 
 
 def weigh(folder: RunFolder, fleet: Fleet, offline: Episodes, file: str | None) -> Weights:
-    """The mean over the runs that have not failed."""
+    """Return the weights of the last checkpoint, averaged over the runs that did not fail."""
     checkpoint = folder.read_checkpoint(jax.eval_shape(fleet.begin))
     if checkpoint is None:
-        raise LobsDICEError("there is no checkpoint, which holds the networks that weigh")
+        raise LobsDICEError("there is no checkpoint to take the networks from")
     found = []
     for i, member in enumerate(fleet.members):
         if i in checkpoint.failures:
@@ -78,7 +78,7 @@ def weigh(folder: RunFolder, fleet: Fleet, offline: Episodes, file: str | None) 
 
 
 def section(weights: Weights) -> Html:
-    """What the weights say, drawn and in a table that can be sorted."""
+    """Return the part of the page about weights: a sentence, a chart and sortable tables."""
     kinds = len(set(weights.sources)) > 1
     by_source = tag("div", tag("h3", "By source"), _by_source(weights)) if kinds else None
     return join(
@@ -93,7 +93,7 @@ def section(weights: Weights) -> Html:
 
 
 COLUMNS = (
-    "“Per step” is the weight of one of its steps, where 1 is that of an average step. Episodes "
+    "“Per step” is the mean weight of the episode's steps; 1 is the mean over all steps. Episodes "
     "and steps are numbered from 0 in their file or source."
 )
 
@@ -111,14 +111,14 @@ def _sentence(weights: Weights) -> str:
 
 
 def _numbers(weights: Weights) -> Int64[np.ndarray, " episodes"]:
-    """Of each episode in its file, from 0."""
+    """Return the number of each episode in its file, from 0."""
     return _before(weights, np.ones_like(weights.groups))
 
 
 def _before(
     weights: Weights, amount: Int64[np.ndarray, " episodes"]
 ) -> Int64[np.ndarray, " episodes"]:
-    """The sum over the episodes that come before each one in its file."""
+    """Return the sum of `amount` over the episodes before each one in its file."""
     found = np.empty_like(amount)
     for group in np.unique(weights.groups):
         mine = weights.groups == group
@@ -133,11 +133,11 @@ def _concentration(weights: Weights) -> Html:
     some = np.array(thinned(range(len(total))))
     lines = [Line("of the weight", 100 * total[some]), Line("of the steps", 100 * even[some], 7)]
     return Chart(
-        "How concentrated the weight is",
+        "Concentration of the weight",
         some,
         lines,
         x_label="heaviest episodes",
-        note="The share, in per cent, of the weight and of all steps that the heaviest hold.",
+        note="Per cent of the weight, and of all steps, in the heaviest episodes.",
         limits=(0.0, 100.0),
         legend=True,
         value=f"half on {number(weights.half)}",

@@ -5,7 +5,6 @@ import shlex
 import shutil
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
-from typing import Any
 
 import gymnasium
 import numpy as np
@@ -17,11 +16,11 @@ from worlds import beginning, noise
 
 from lobsdice.algorithms import LobsDICE
 from lobsdice.cli import main
-from lobsdice.cli.commands.train import COMMANDS, to_plain
 from lobsdice.data.formats import write
 from lobsdice.data.spaces import Discrete
 from lobsdice.training.engine import Options
 from lobsdice.training.folder import Checkpoint, RunFolder
+from lobsdice.training.recipe import Recipe
 
 #: A file may be called anything.
 HOSTILE = "<script>harm=1<img src=x onerror=harm=2>&\"'"
@@ -70,8 +69,7 @@ def world(tmp_path_factory) -> Path:
     write(folder / "demos.npz", noise(40, discrete=True, seed=1).without_actions())
     write(folder / f"{HOSTILE}.npz", noise(40, discrete=True, seed=2))
     write(folder / "more.npz", noise(80, discrete=True, seed=3))
-    command: Any = COMMANDS["lobsdice"]
-    settings = command(
+    recipe = Recipe(
         out=folder / "run",
         expert=str(folder / "demos.npz"),
         offline=(str(folder / f"{HOSTILE}.npz"), str(folder / "more.npz")),
@@ -79,8 +77,8 @@ def world(tmp_path_factory) -> Path:
         training=Options(steps=STEPS),
         algorithm=LobsDICE(width=8),
     )
-    fleet = settings.fleet(settings.preparation(*settings.recordings()))
-    about = {"command": ["lobsdice", "train", HOSTILE], "settings": to_plain(settings)}
+    fleet = recipe.fleet(recipe.recordings())
+    about = recipe.about(["lobsdice", "train", HOSTILE])
     run, state = RunFolder(folder / "run"), beginning(fleet)
     run.begin(fleet.config(), about, resume=False)
     run.write_rows([row(step, seed) for step in (8, 16, STEPS) for seed in range(2)])
@@ -120,7 +118,7 @@ def report(browser, page) -> Tab:
 def test_the_page_says_what_was_learned_from_what(report):
     said = report.text("header")
     assert "LobsDICE learned to act from 4 demonstrations (40 transitions) in demos.npz" in said
-    assert f"12 recorded episodes (120 transitions) in {HOSTILE}.npz, more.npz." in said
+    assert f"12 logged episodes (120 transitions) in {HOSTILE}.npz, more.npz." in said
     assert "Training finished: 24 steps, 2 runs." in said
     assert "The last policies reach a return of 682 on average (95 % interval" in said
 
@@ -289,7 +287,7 @@ def test_settings_of_another_version_are_no_obstacle(lobsdice, world, tmp_path):
     config["about"]["settings"]["algorithm"]["beta"] = 1
     (run / "config.json").write_text(json.dumps(config))
     assert lobsdice("report", run).code == 0
-    assert "another version of lobsdice has other settings" in (run / "report.html").read_text()
+    assert "written by another version of lobsdice" in (run / "report.html").read_text()
 
 
 def test_a_run_without_measurements_is_reported_on(lobsdice, browser, tmp_path):
@@ -301,7 +299,7 @@ def test_a_run_without_measurements_is_reported_on(lobsdice, browser, tmp_path):
     (run / "config.json").write_text(json.dumps(config))
     assert lobsdice("report", run).code == 0
     browser.open(run / "report.html")
-    assert "has not come to its first evaluation yet" in browser.text("header")
+    assert "has not reached its first evaluation" in browser.text("header")
     assert browser.troubles == []
 
 

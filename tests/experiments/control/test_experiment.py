@@ -15,7 +15,7 @@ import pytest
 from worlds import noise
 
 from lobsdice.algorithms import BC
-from lobsdice.cli.commands.experiment import MuJoCo
+from lobsdice.cli.commands.control import MuJoCo
 from lobsdice.data.formats import write
 from lobsdice.environments.tasks.table import SOURCES, TASKS
 from lobsdice.errors import LobsDICEError
@@ -32,7 +32,7 @@ from lobsdice.experiments.control.experiment import (
 from lobsdice.experiments.control.grid import COMPARED, Grid, Plan, Trial
 from lobsdice.experiments.control.trials import failures, fleets, make_fleet, run_all
 from lobsdice.experiments.random_mdp.storage import claim
-from lobsdice.report.recorded import recorded
+from lobsdice.report.run_record import read_run
 from lobsdice.training.folder import describe
 from lobsdice.training.train import train_fleet
 
@@ -255,7 +255,7 @@ def test_a_report_knows_which_runs_of_a_fleet_have_stopped(files, tmp_path, monk
     (row,) = run_all(trials, PLAN, make_source(files), tmp_path)
     assert row["seed"] == 1
     (folder,) = (tmp_path / "runs").iterdir()
-    assert recorded(folder).failures == {0: failures(tmp_path)[folder.name]}
+    assert read_run(folder).failures == {0: failures(tmp_path)[folder.name]}
 
 
 def no_room(*arguments):
@@ -359,7 +359,7 @@ def test_a_program_that_a_signal_ended_is_tried_again(files, tmp_path, monkeypat
 
 def test_at_least_one_program_trains_at_a_time(tmp_path):
     with pytest.raises(LobsDICEError, match="jobs is 0; it must be at least 1"):
-        MuJoCo(out=tmp_path / "new", jobs=0).run()
+        MuJoCo(out=tmp_path / "new", jobs=0)()
     assert not (tmp_path / "new").exists()
 
 

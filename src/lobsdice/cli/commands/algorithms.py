@@ -1,14 +1,14 @@
 """`lobsdice algorithms`."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
-from lobsdice.catalogue import CATALOGUE
+from lobsdice.algorithms import ALGORITHMS
 from lobsdice.cli import output
 
 
 @dataclass(frozen=True)
 class Algorithms:
-    """List what there is to train with: a line, a citation and the data that each learns from.
+    """List the algorithms to train with: a summary, a citation, and the data that each needs.
 
     Example:
         lobsdice algorithms
@@ -18,8 +18,12 @@ class Algorithms:
     json: bool = False
     """Print JSON instead of a table."""
 
-    def run(self) -> None:
-        rows = [{"name": name} | asdict(entry) for name, entry in CATALOGUE.items()]
+    def __call__(self) -> None:
+        texts = ("summary", "citation", "needs")
+        rows = [
+            {"name": name, "class_name": kind.__name__} | {key: getattr(kind, key) for key in texts}
+            for name, kind in ALGORITHMS.items()
+        ]
         if self.json:
             return output.print_json(rows)
-        output.print_rows(rows, ("name", "summary", "citation", "needs"))
+        output.print_rows(rows, ("name", *texts))

@@ -1,35 +1,26 @@
-"""`lobsdice audit`: is it worth training on these files?"""
+"""`lobsdice audit`."""
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
-
-import tyro
 
 from lobsdice import console
 from lobsdice.cli import output
-from lobsdice.cli.commands.data import (
-    Files,
-    Reading,
-    read_together,
-    read_unlabelled,
-    refuse_overwriting,
-)
-from lobsdice.data.formats import DEFAULTS
+from lobsdice.cli.arguments import Files, Page, refuse_overwriting
+from lobsdice.data.formats import DEFAULTS, ReadOptions
+from lobsdice.data.recordings import read_together, read_unlabelled
 from lobsdice.errors import plural
 
-#: The exit code where the files can be read, but something should be mended before training.
+#: The exit code if the files can be read, but something should be mended before training.
 WARNING = 3
-#: Longer tables are cut; --json and -o show more.
+#: Rows of a table at most; --json and -o show more.
 SHOWN = 10
 
 
 @dataclass(frozen=True)
 class Audit:
-    """Say, before training, whether the labelled recordings hold what the demonstrations show.
+    """Say, before training, whether the offline data covers what the demonstrations show.
 
-    Exits with 0 if they do, with 3 if they do so in part or not at all, if demonstrated transitions
-    leak into them, or if the two seem to be sampled at different rates.
+    Exits with 0 if it does. Exits with 3 if it does so only in part or not at all, if transitions
+    of the demonstrations leak into it, or if the two seem to be sampled at different rates.
 
     Example:
         lobsdice audit --expert demos.npz --offline logs.npz
@@ -37,25 +28,26 @@ class Audit:
     """
 
     expert: str
-    """The demonstrations; actions in them are ignored."""
+    """File of the demonstrations. Actions in it are ignored."""
     offline: Files
-    """One or more recordings with actions."""
-    out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
-    """Write the findings to this HTML page."""
+    """One or more files of the offline data: logged episodes with actions."""
+    out: Page = None
+    """Also write the findings to this HTML page."""
     json: bool = False
     """Print JSON instead of tables."""
-    read: Reading = DEFAULTS
+    read: ReadOptions = DEFAULTS
 
-    def run(self) -> None:
+    def __call__(self) -> None:
         from lobsdice.data.audit import audit
-        from lobsdice.report.audit_page import write_page
+        from lobsdice.report.audit_page import page
+        from lobsdice.report.html import write_page
 
         if self.out is not None:
             refuse_overwriting([self.expert, *self.offline], [self.out])
         expert = read_unlabelled(self.expert, self.read)
         found = audit(expert, read_together(self.offline, self.read))
         if self.out is not None:
-            write_page(self.out, found)
+            write_page(self.out, page(found))
             console.say(f"wrote {self.out}")
         if self.json:
             output.print_json(found.report())

@@ -1,4 +1,4 @@
-"""`lobsdice play`: watch a policy."""
+"""`lobsdice play`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,33 +20,34 @@ class Play:
     """
 
     path: Positional[Path]
-    """The folder of a run, or the file of a policy."""
+    """Run folder, or policy file."""
     env: str | None = None
-    """A Gymnasium id or a built-in task (default: what the run was evaluated in)."""
+    """Gymnasium id or built-in task. Without it, the environment of the evaluations during
+    training."""
     episodes: int = 1
-    """Episodes to show."""
+    """Number of episodes to show."""
     seed: int = 0
-    """Episodes are those that `lobsdice evaluate` measures with the same seed."""
+    """Random seed. `lobsdice evaluate` measures the same episodes with the same seed."""
     video: Path | None = None
-    """A .gif or .mp4 to write, instead of opening a window."""
+    """GIF or MP4 file to write instead of opening a window."""
     stochastic: bool = False
-    """Draw actions at random as the policy says, instead of taking the likeliest."""
+    """Sample actions from the policy instead of taking the likeliest."""
     which: Which = "last"
-    """The policy after the last step, with the best return, or with the least offline error."""
+    """Policy of the last step, of the best return, or of the least offline error."""
     number: RunNumber = None
-    """Which of a folder's runs."""
+    """Number of a run in the folder. Without it, the first."""
     force: bool = False
-    """Replace a video that exists."""
+    """Replace the video if it exists."""
     json: bool = False
     """Print JSON instead of lines."""
 
-    def run(self) -> None:
+    def __call__(self) -> None:
         from lobsdice.environments.play import play
 
         if self.video is not None:
             refuse_existing([self.video], force=self.force)
-        env = self.env or environment_of(self.path)
         policy = policy_of(self.path, self.which, self.number)
+        env = self.env or environment_of(self.path)
         with console.waiting("Playing" if self.video is None else "Recording"):
             found = play(
                 policy,

@@ -1,27 +1,25 @@
-"""`lobsdice report`: what came of a run, as one page to read or to mail."""
+"""`lobsdice report`."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import tyro
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
-from lobsdice.cli.arguments import readable
-from lobsdice.data.files import atomic
+from lobsdice.cli.arguments import Page, readable
 from lobsdice.errors import LobsDICEError
 
 if TYPE_CHECKING:
-    from lobsdice.report.findings import Source
-    from lobsdice.report.recorded import Recorded
+    from lobsdice.report.run_record import RunRecord
 
 
 @dataclass(frozen=True)
 class Report:
-    """Write what came of a run to one HTML page that needs nothing else.
+    """Write one self-contained HTML page about a run folder.
 
-    Learning curves, scores, which recordings were imitated, whether they cover the demonstrations,
-    a clip, and how to repeat it all. With --compare: several runs side by side.
+    The page has learning curves, scores, the weight of each recorded episode, the coverage of the
+    demonstrations, a clip of the policy, and the settings and versions to repeat the run. Or, with
+    several folders, it compares their runs.
 
     Example:
         lobsdice report runs/mine
@@ -30,70 +28,49 @@ class Report:
     """
 
     folder: Positional[Path]
-    """The folder that `lobsdice train` has written."""
-    out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
-    """The page to write (default: report.html in the folder)."""
-    compare: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FOLDER...")] = ()
-    """Other runs to put side by side with this one."""
+    """Run folder that `lobsdice train` has written."""
+    out: Page = None
+    """Page to write. Without it, report.html in the run folder (comparison.html with --compare)."""
+    compare: Annotated[tuple[Path, ...], arg(metavar="FOLDER...")] = ()
+    """Other run folders, to compare with this one."""
     env: str | None = None
-    """A Gymnasium id or a built-in task for the clip (default: what the run was evaluated in)."""
+    """Gymnasium id or built-in task for the clip. Without it, the environment of the evaluations
+    during training."""
     no_audit: bool = False
-    """Do not hold the demonstrations against the recordings; with large ones that takes a while."""
+    """Leave out the coverage of the demonstrations, which takes a while for large files."""
     no_clip: bool = False
-    """Do not film the policy."""
+    """Leave out the clip."""
 
-    def run(self) -> None:
-        from lobsdice.report.recorded import recorded
+    def __call__(self) -> None:
+        from lobsdice.report.html import write_page
+        from lobsdice.report.run_record import read_run
 
         out = self.out or self.folder / ("comparison.html" if self.compare else "report.html")
-        run = recorded(self.folder)
-        page = self.comparison(run) if self.compare else self.report(run)
-        with atomic(out) as temporary:
-            temporary.write_text(page, encoding="utf-8")
+        run = read_run(self.folder)
+        write_page(out, self.comparison(run) if self.compare else self.report(run))
         print(f"wrote {out}")
 
-    def report(self, run: "Recorded") -> str:
-        """The page of one run."""
-        from lobsdice.report.findings import gather
+    def report(self, run: "RunRecord") -> str:
+        """Return the page of one run folder."""
+        from lobsdice.report.gather import gather
         from lobsdice.report.run_page import page
 
         found = gather(
             run,
-            source_of(run),
             environment=self.env or run.environment,
             with_audit=not self.no_audit,
             with_clip=not self.no_clip,
         )
         return page(found)
 
-    def comparison(self, run: "Recorded") -> str:
-        """The page of several runs."""
+    def comparison(self, run: "RunRecord") -> str:
+        """Return the page of several run folders."""
         from lobsdice.report.compare_page import page
-        from lobsdice.report.recorded import recorded
+        from lobsdice.report.run_record import read_run
 
         runs = {self.folder.resolve(): run}
-        for folder, other in readable(self.compare, recorded).items():
+        for folder, other in readable(self.compare, read_run).items():
             runs.setdefault(folder.resolve(), other)
         if len(runs) < 2:
             raise LobsDICEError(f"there is no other run to compare {self.folder} with")
         return page(list(runs.values()))
-
-
-def source_of(run: "Recorded") -> "Source | str":
-    """What the run learned from, read again; or why that cannot be done."""
-    from lobsdice.cli.commands.train import from_plain
-    from lobsdice.report.findings import Source
-
-    if not run.settings:
-        return "the run was not made by `lobsdice train`, and does not say where its data lies"
-    try:
-        settings = from_plain(run.settings)
-    except LobsDICEError as error:
-        return str(error)
-    try:
-        recordings = settings.recordings()
-        fleet = settings.fleet(settings.preparation(*recordings))
-    except LobsDICEError as error:
-        return f"the data cannot be read again: {error}"
-    file = Path(settings.offline[0]).name if len(settings.offline) == 1 else None
-    return Source(recordings.expert, recordings.offline, fleet, file)

@@ -1,11 +1,10 @@
-"""`lobsdice select`: which run to take, without an environment."""
+"""`lobsdice select`."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import tyro
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from lobsdice.cli import output
 from lobsdice.cli.arguments import readable
@@ -14,20 +13,18 @@ from lobsdice.errors import LobsDICEError
 if TYPE_CHECKING:
     from lobsdice.training.select import Choice
 
-#: Of the other measures those for which 80 columns have room; --json has more.
+#: Measures in the table besides the criterion: 80 columns have room for these; --json has more.
 SHOWN = ("action_error", "effective_share")
 
-Folders = Annotated[
-    tuple[Path, ...], tyro.conf.arg(metavar="FOLDER...", help_behavior_hint="(one or more)")
-]
+Folders = Annotated[tuple[Path, ...], arg(metavar="FOLDER...", help_behavior_hint="(required)")]
 
 
 @dataclass(frozen=True)
 class Select:
-    """Rank trained runs without an environment: returns are not looked at.
+    """Rank trained runs without an environment. Returns are not used.
 
-    What decides is how far a policy's actions at demonstrated states are from those that the
-    recordings took to move in the same way.
+    The criterion is how far the policy's actions at demonstrated states are from the actions that
+    made the same movement in the offline data.
 
     Example:
         lobsdice select runs/*
@@ -35,15 +32,15 @@ class Select:
     """
 
     folders: Positional[Folders]
-    """Folders of runs that were trained on the same data."""
+    """Run folders of runs that were trained on the same data."""
     checkpoints: bool = False
-    """Rank all steps that were logged, not only the last of each run."""
+    """Rank every logged step of each run, not only the last."""
     top: int | None = None
-    """Show so many at most (default: all)."""
+    """Number of candidates to show. Without it all are shown."""
     json: bool = False
     """Print JSON instead of a table."""
 
-    def run(self) -> None:
+    def __call__(self) -> None:
         from lobsdice.training.select import CRITERION, rank
 
         if self.top is not None and self.top < 1:
@@ -57,12 +54,12 @@ class Select:
         output.print_rows([{k: report.get(k, "-") for k in columns} for report in reports], columns)
         best, kept = found[0], next((candidate for candidate in found if candidate.policy), None)
         if kept is not best:
-            print(f"of run {best.run} of {best.folder} at step {best.step} no policy is kept")
+            print(f"run {best.run} of {best.folder} has no policy of step {best.step}")
         if kept is not None:
             print(f"take {kept.policy}, of step {kept.step}")
 
     def choices(self) -> list["Choice"]:
-        """What the folders that hold runs have to choose from; one alone must hold some."""
+        """Read the folders and leave out those without runs; a single folder must have some."""
         from lobsdice.training.select import choice
 
         if len(self.folders) == 1:

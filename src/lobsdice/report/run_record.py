@@ -1,4 +1,4 @@
-"""What a run's folder says about the run, without anything that lies elsewhere."""
+"""A run folder as it was found: its configuration, metrics and failures, and nothing else."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from lobsdice.training.loggers import Row, measured
 
 @dataclass(frozen=True, eq=False)
 class Variant:
-    """Runs that differ in nothing but the seed."""
+    """Runs that differ only in the random seed."""
 
     label: str
     rows: Sequence[Row]
@@ -25,11 +25,11 @@ class Variant:
 
     @property
     def steps(self) -> list[int]:
-        """When something was measured."""
+        """The steps that have rows."""
         return sorted({row["step"] for row in self.rows})
 
     def values(self, metric: str, steps: Sequence[int]) -> np.ndarray:
-        """An array [run, step], NaN where nothing was measured."""
+        """Return an array [run, step] of a metric, with NaN for missing values."""
         found = np.full((len(self.runs), len(steps)), np.nan)
         places = {step: i for i, step in enumerate(steps)}
         numbers = {run: i for i, run in enumerate(self.runs)}
@@ -39,11 +39,11 @@ class Variant:
         return np.where(np.isfinite(found), found, np.nan)
 
     def ends(self, metric: str) -> np.ndarray:
-        """The last value of each run that has one."""
+        """Return the last value of each run that has one."""
         return np.array([v[~np.isnan(v)][-1] for v in self._measured(metric)])
 
     def bests(self, metric: str) -> tuple[np.ndarray, list[int]]:
-        """The largest value of each run that has one, and its step."""
+        """Return the largest value of each run that has one, and its step."""
         found, steps = self._measured(metric), self.steps
         return np.array([np.nanmax(v) for v in found]), [steps[np.nanargmax(v)] for v in found]
 
@@ -52,31 +52,31 @@ class Variant:
 
 
 class Origin(NamedTuple):
-    """What a run of an experiment learned from."""
+    """The data that a run of an experiment learned from."""
 
     task: str
     demonstrations: int
     mixture: tuple[int, ...]
-    """Offline episodes of each of `SOURCES`."""
+    """Number of offline episodes of each of `SOURCES`."""
     subsample: int
 
 
 @dataclass(frozen=True, eq=False)
-class Recorded:
-    """A run's folder as it was found."""
+class RunRecord:
+    """All that a run folder says about its runs."""
 
     path: Path
     config: Mapping[str, Any]
     rows: Sequence[Row]
     failures: Mapping[int, str]
     damage: str | None = None
-    """Why it cannot be said whether there were failures."""
+    """The reason why failures are unknown, if they are."""
     origins: Sequence[Origin] = ()
-    """One for each run of an experiment; none where the runs are not of one."""
+    """One for each run, if an experiment made the folder; otherwise none."""
 
     @property
     def name(self) -> str:
-        """The folder's own name; `.` and `..` have none."""
+        """The folder's own name, also for `.` and `..`."""
         return self.path.name or self.path.resolve().name
 
     @property
@@ -89,12 +89,17 @@ class Recorded:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What `lobsdice train` was told; nothing where the run was made in another way."""
+        """The recipe as plain data; empty if `lobsdice train` did not make the folder."""
         return self.about.get("settings", {})
 
     @property
+    def fingerprints(self) -> list[str]:
+        """The fingerprint of each dataset."""
+        return [data["fingerprint"] for data in self.config["run"]["data"]]
+
+    @property
     def named(self) -> dict[str, Any]:
-        """The task or the files that the data is from, by the names of `lobsdice train`."""
+        """The task or the files of the data, under the names of the options of `train`."""
         if self.origins:
             distinct = (list(dict.fromkeys(column)) for column in zip(*self.origins, strict=True))
             found = zip(Origin._fields, distinct, strict=True)
@@ -109,10 +114,12 @@ class Recorded:
 
     @property
     def planned(self) -> int:
+        """The number of gradient steps that each run is to take."""
         return self.runs[0]["options"]["steps"]
 
     @property
     def done(self) -> int:
+        """The last step that has rows."""
         return max((row["step"] for row in self.rows), default=0)
 
     @property
@@ -121,18 +128,18 @@ class Recorded:
 
     @property
     def environment(self) -> str | None:
-        """Where the policies were evaluated, unless some were here and some there."""
+        """The environment of the evaluations; None if there was none, or more than one."""
         task = self.named.get("task")
         return task if isinstance(task, str) else self.settings.get("env")
 
     @property
     def metrics(self) -> list[str]:
-        """Everything that was measured, in the order of the table."""
+        """The columns of metrics.csv that were measured."""
         return list(dict.fromkeys(key for row in self.rows for key in measured(row)))
 
     @cached_property
     def variants(self) -> list[Variant]:
-        """The runs, those together that differ in the seed alone."""
+        """The runs, grouped by everything but the random seed."""
         groups: dict[str, list[int]] = {}
         for number, run in enumerate(self.runs):
             groups.setdefault(str({**run, "seed": None}), []).append(number)
@@ -143,7 +150,7 @@ class Recorded:
         ]
 
     def _flat(self, number: int) -> dict[str, Any]:
-        """All about one run; of what it learned from, what that is instead of a mere number."""
+        """Return all settings of one run, and its origin in place of the number of its dataset."""
         flat = flatten(self.runs[number])
         if not self.origins:
             return flat
@@ -152,31 +159,31 @@ class Recorded:
         return {key: value for key, value in flat.items() if key != "data"} | told
 
 
-def recorded(path: Path) -> Recorded:
-    """Read a run's folder; an error only where there is nothing to report on."""
+def read_run(path: Path) -> RunRecord:
+    """Read a run folder; raise only if there is nothing to report on."""
     folder = RunFolder(path)
     config, rows = folder.config(), folder.rows()
     try:
         failures, damage = folder.failures(), None
     except LobsDICEError as error:
         failures, damage = {}, str(error)
-    return Recorded(path, config, rows, failures, damage, origins_of(path, config))
+    return RunRecord(path, config, rows, failures, damage, origins_of(path, config))
 
 
 def origins_of(path: Path, config: Mapping[str, Any]) -> list[Origin]:
-    """What an experiment has written down of its fleet."""
+    """Read the origins that an experiment wrote; none if another program made the folder."""
     try:
         found = [
             Origin(t["environment"], t["demonstrations"], tuple(t["mixture"]), t["subsample"])
             for t in json.loads((path / TRIALS).read_text())
         ]
     except (OSError, ValueError, TypeError, KeyError):
-        return []  # as of any run that was made in Python
+        return []
     return found if len(found) == len(config["run"]["runs"]) else []
 
 
 def labels(flat: Sequence[Mapping[str, Any]], alone: str) -> list[str]:
-    """What tells configurations apart, in a few words."""
+    """Return a short label for each of several configurations, made of what differs."""
     if len(flat) == 1:
         return [alone]
     different = differences(flat)
@@ -188,14 +195,14 @@ def labels(flat: Sequence[Mapping[str, Any]], alone: str) -> list[str]:
 
 
 def differences(flat: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """The keys whose values are not the same everywhere, and these values."""
+    """Return the keys whose values are not the same everywhere, and these values."""
     keys = dict.fromkeys(key for one in flat for key in one)
     values = {key: [one.get(key) for one in flat] for key in keys}
     return {k: v for k, v in values.items() if any(x != v[0] for x in v)}
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings as one level, with names such as `algorithm.alpha`."""
+    """Return nested settings as one level, with names such as `algorithm.alpha`."""
     found: dict[str, Any] = {}
     for key, value in tree.items():
         nested = isinstance(value, Mapping)

@@ -1,0 +1,64 @@
+"""Recordings as a user names them: one file or several to read, and how to prepare them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lobsdice import console
+from lobsdice.data.episodes import Episodes, mixture
+from lobsdice.data.formats import ReadOptions, read
+from lobsdice.data.prepare import Data, Initial, Terminal, prepare
+from lobsdice.errors import LobsDICEError
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """How recordings become training data; see docs/data.md."""
+
+    initial: Initial = "first"
+    """Offline states that stand for the initial states: the first state of each episode, or all
+    states."""
+    terminal: Terminal = "keep"
+    """Next state of the last transition of an episode that terminated: the true final state (keep),
+    an absorbing state, or the first state of the next episode (restart); `drop` leaves the
+    transition out."""
+    subsample: int = 1
+    """Keep only every n-th transition of the demonstrations."""
+    allow_leak: bool = False
+    """Go on even if transitions of the demonstrations also occur in the offline data."""
+
+    def __call__(
+        self, expert: Episodes, offline: Episodes, labelled: Episodes | None = None
+    ) -> Data:
+        with console.waiting("Preparing the data"):
+            return prepare(
+                expert,
+                offline,
+                initial=self.initial,
+                terminal=self.terminal,
+                every=self.subsample,
+                allow_leak=self.allow_leak,
+                labelled=labelled,
+            )
+
+
+def read_one(path: str, options: ReadOptions) -> Episodes:
+    """Read one recording; after a while, say so."""
+    with console.waiting(f"Reading {path}"):
+        return read(path, options)
+
+
+def read_together(paths: Sequence[str], options: ReadOptions) -> Episodes:
+    """Read one recording as it is, or several as a mixture whose sources are named after them."""
+    if not paths:
+        raise LobsDICEError("name at least one file; --help shows an example")
+    if len(paths) == 1:
+        return read_one(paths[0], options)
+    stems = [Path(path).stem for path in paths]
+    names = stems if len(set(stems)) == len(stems) else paths
+    return mixture({name: read_one(path, options) for name, path in zip(names, paths, strict=True)})
+
+
+def read_unlabelled(path: str, options: ReadOptions) -> Episodes:
+    """Read a recording that may lack the action columns which the options name for other files."""
+    return read_one(path, options.unlabelled())

@@ -1,0 +1,212 @@
+"""The recipe of a run: everything that `lobsdice train` can be told, in one dataclass.
+
+A run folder keeps it in config.json, under `about.settings`. `lobsdice resume`, `report` and
+`export` read it from there.
+"""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lobsdice.algorithms import ALGORITHMS, Algorithm
+from lobsdice.data.episodes import Episodes
+from lobsdice.data.formats import DEFAULTS, ReadOptions
+from lobsdice.data.recordings import Preparation, read_one, read_together, read_unlabelled
+from lobsdice.environments.evaluate import summaries
+from lobsdice.environments.gym import make
+from lobsdice.environments.tasks.table import SOURCES
+from lobsdice.environments.tasks.task import load
+from lobsdice.errors import LobsDICEError
+from lobsdice.training.engine import Member, Options
+from lobsdice.training.fleet import Fleet
+from lobsdice.training.folder import RunFolder
+from lobsdice.training.loggers import Logger, TensorBoard, WandB
+from lobsdice.training.recorder import Evaluate
+from lobsdice.training.train import Run, train_fleet
+
+
+class Recordings(NamedTuple):
+    """The episodes that a run learns from, before they are prepared."""
+
+    expert: Episodes
+    offline: Episodes
+    labelled: Episodes | None
+    """Demonstrations with actions, for the algorithms that need them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """The data, the algorithm and all settings of a fleet of runs.
+
+    The docstrings of the fields are the help texts of `lobsdice train`.
+    """
+
+    out: Path
+    """Run folder to write."""
+    expert: str | None = None
+    """File of the demonstrations. Actions in it are ignored."""
+    offline: tuple[str, ...] = ()
+    """One or more files of the offline data: logged episodes with actions."""
+    labelled: str | None = None
+    """File of demonstrations with actions, for the algorithms that need them. Without it they use
+    the actions in the file of the demonstrations."""
+    task: str | None = None
+    """Built-in task to train on instead of files: hopper, walker2d, halfcheetah or ant."""
+    demonstrations: int = 5
+    """Number of demonstrations, for a built-in task."""
+    mixture: tuple[int, int, int] = (100, 500, 500)
+    """Numbers of expert, medium and random episodes in the offline data, for a built-in task."""
+    env: str | None = None
+    """Gymnasium id of an environment to evaluate policies in during training. A built-in task has
+    its own."""
+    seeds: int = 1
+    """Number of runs, with the random seeds 0, 1, 2 and so on. All train in one program."""
+    every: int | None = None
+    """Gradient steps between evaluations, which write checkpoints too. Without it there are about
+    50 evaluations."""
+    episodes: int = 10
+    """Episodes per evaluation."""
+    tensorboard: bool = False
+    """Also write TensorBoard event files, to the folder `tensorboard` in the run folder."""
+    wandb: str | None = None
+    """Also log to this Weights & Biases project."""
+    json: bool = False
+    """Print the outcome as JSON."""
+    training: Options = field(default_factory=Options)
+    preparation: Preparation = field(default_factory=Preparation)
+    read: ReadOptions = DEFAULTS
+    algorithm: Algorithm
+
+    def train(self, about: Mapping[str, Any], *, resume: bool = False) -> Run:
+        """Train all runs, or go on training them; `about` goes to the folder's config.json."""
+        loggers = self.loggers(about)
+        return train_fleet(
+            self.fleet(self.recordings()),
+            every=self.every,
+            evaluate=self.evaluation(),
+            out=self.out,
+            resume=resume,
+            loggers=loggers,
+            about=about,
+        )
+
+    def about(self, command: list[str]) -> dict[str, Any]:
+        """Return what config.json keeps about a new run that this command started."""
+        return {"command": command, "settings": self.to_plain(), "identity": secrets.token_hex(4)}
+
+    def recordings(self) -> Recordings:
+        """Read the files, or load the built-in task."""
+        if (self.task is None) == (self.expert is None and not self.offline):
+            raise LobsDICEError("name either --task or both --expert and --offline")
+        if self.task is not None:
+            return self._task_recordings(self.task)
+        if self.expert is None or not self.offline:
+            raise LobsDICEError("both --expert and --offline are needed")
+        expert = read_unlabelled(self.expert, self.read)
+        offline = read_together(self.offline, self.read)
+        return Recordings(expert, offline, self._read_labelled(expert))
+
+    def files(self) -> list[str]:
+        """Return the files of the offline data and of the demonstrations that still exist."""
+        named = [*self.offline, *([self.expert] if self.expert else [])]
+        return [path for path in named if Path(path).exists()]
+
+    def fleet(self, recordings: Recordings) -> Fleet:
+        """Return one run per random seed, on the prepared recordings."""
+        data = self.preparation(*recordings)
+        members = (Member(self.algorithm, seed, 0, self.training) for seed in range(self.seeds))
+        return Fleet(tuple(members), (data,))
+
+    @property
+    def environment(self) -> str | None:
+        """The built-in task or Gymnasium id that policies are evaluated in."""
+        return self.task or self.env
+
+    def evaluation(self) -> Evaluate | None:
+        """Return the function that evaluates policies; None without an environment."""
+        name = self.environment
+        if name is None:
+            return None
+        make(name)  # a wrong name is an error now, and not at the first evaluation
+        return lambda policies: summaries(policies, name, episodes=self.episodes)
+
+    def loggers(self, about: Mapping[str, Any]) -> list[Logger]:
+        """Return the loggers that were asked for."""
+        found: list[Logger] = []
+        if self.tensorboard:
+            found.append(TensorBoard(self.out / "tensorboard"))
+        if self.wandb is not None:
+            identity, config = about["identity"], about["settings"]
+            name, folder = self.out.resolve().name, self.out
+            found.append(
+                WandB(self.wandb, name=name, identity=identity, folder=folder, config=config)
+            )
+        return found
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the recipe as JSON can hold it, with absolute paths of files."""
+        # A run may be resumed from another working folder. What is no file may be a dataset's name.
+        files = {
+            "expert": self.expert and _absolute(self.expert),
+            "labelled": self.labelled and _absolute(self.labelled),
+            "offline": [_absolute(path) for path in self.offline],
+        }
+        name = next(name for name, kind in ALGORITHMS.items() if type(self.algorithm) is kind)
+        return asdict(self) | files | {"out": str(self.out), "name": name}
+
+    @staticmethod
+    def from_plain(plain: Mapping[str, Any]) -> "Recipe":
+        """Return the recipe that `to_plain` wrote; keys that are not known are ignored."""
+        try:
+            kinds = {
+                "algorithm": ALGORITHMS[plain["name"]],
+                "training": Options,
+                "preparation": Preparation,
+                "read": ReadOptions,
+            }
+            nested: Any = {key: kind(**_with_tuples(plain[key])) for key, kind in kinds.items()}
+            known = {f.name for f in fields(Recipe)} & set(plain)
+            flat = {key: _with_tuples(plain)[key] for key in known}
+            return Recipe(**flat | nested | {"out": Path(plain["out"])})
+        except (KeyError, TypeError) as error:
+            raise LobsDICEError(
+                f"the settings were written by another version of lobsdice: {error}"
+            ) from error
+
+    def _task_recordings(self, name: str) -> Recordings:
+        counts: dict[str, int] = dict(zip(SOURCES, self.mixture, strict=True))
+        task = load(name, expert=self.demonstrations, offline=counts)
+        labelled = task.labelled if self.algorithm.needs_labels else None
+        return Recordings(task.expert, task.offline, labelled)
+
+    def _read_labelled(self, expert: Episodes) -> Episodes | None:
+        """Read the file of labelled demonstrations, or take the expert's if there is a need."""
+        if self.labelled is not None:
+            return read_one(self.labelled, self.read)
+        if not self.algorithm.needs_labels:
+            return None
+        if expert.actions is None:
+            raise LobsDICEError(
+                f"{type(self.algorithm).__name__} learns from demonstrations with actions, and "
+                f"{self.expert} has none; name some with --labelled"
+            )
+        return expert
+
+
+def read_recipe(folder: Path) -> Recipe:
+    """Return the recipe that a run folder was made by; `out` is where the folder is now."""
+    about = RunFolder(folder).config()["about"]
+    if "settings" not in about:
+        raise LobsDICEError(f"{folder} was not made by `lobsdice train`")
+    return Recipe.from_plain(about["settings"] | {"out": str(folder)})
+
+
+def _absolute(path: str) -> str:
+    return str(Path(path).resolve()) if Path(path).exists() else path
+
+
+def _with_tuples(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Return tuples for the lists that JSON made of them."""
+    return {key: tuple(x) if isinstance(x, list) else x for key, x in plain.items()}
