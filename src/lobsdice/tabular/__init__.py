@@ -1,4 +1,4 @@
-"""Exact counterparts of the neural methods, on finite MDPs."""
+"""Exact solvers of the same problems as the neural methods, on finite MDPs."""
 
 from lobsdice.tabular.baselines import (
     bc,

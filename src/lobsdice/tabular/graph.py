@@ -1,8 +1,8 @@
-"""How the successors of a state are numbered: all states, or only those it has.
+"""The numbering of the successors of a state: `Full`, over all states, or `Local`, over its own.
 
-Tables over (s, s') have the shape [n, S, P] for n problems. In a `Full` graph successor p is
-state p. In a `Local` one it is `successors[s, p]`, so that large sparse MDPs take the memory of
-their transitions; the first successor is s itself, and the last stands for all states that s
+Tables over (s, s') have the shape [n, S, P] for n problems. In a `Full` graph, successor p is
+state p. In a `Local` graph, it is `successors[s, p]`: a large sparse MDP then takes no more memory
+than its transitions. The first successor is s itself. The last one stands for all states that s
 cannot go to.
 """
 
@@ -21,7 +21,7 @@ Pairs = Float[np.ndarray, "n S P"]
 
 @dataclass(frozen=True)
 class Full:
-    """Every state may follow every state."""
+    """The graph in which every state may follow every state."""
 
     states: int
 
@@ -34,7 +34,7 @@ class Full:
         return np.eye(self.states)
 
     def reachable(self, seed: Bool[np.ndarray, "n S"], edges: Bool[np.ndarray, "n S P"]):
-        """The states that can be reached from the seed along edges, with the seed."""
+        """The states that can be reached from the seed along edges, and the seed itself."""
         seen = seed
         while True:
             grown = seen | (edges & seen[..., None]).any(1)
@@ -48,13 +48,13 @@ class Full:
         return np.linalg.solve(matrix, source[..., None])[..., 0]
 
     def table(self, pairs: Float[np.ndarray, "S P"]):
-        """A table over (s, s') as the user reads it."""
+        """The table over (s, s') in the user's form."""
         return pairs
 
 
 @dataclass(frozen=True, eq=False)
 class Local:
-    """The successors that one sparse MDP has; n is 1."""
+    """The graph of the successors in one sparse MDP; n is 1."""
 
     successors: Int[np.ndarray, "S P"]
 
@@ -66,12 +66,11 @@ class Local:
         return values[:, self.successors]
 
     def stay(self) -> Float[np.ndarray, "S P"]:
-        return (
-            np.broadcast_to(np.arange(self.successors.shape[1]) == 0, self.successors.shape) * 1.0
-        )
+        first = np.arange(self.successors.shape[1]) == 0
+        return np.broadcast_to(first, self.successors.shape) * 1.0
 
     def reachable(self, seed: Bool[np.ndarray, "n S"], edges: Bool[np.ndarray, "n S P"]):
-        # A state of its own leads to the whole seed.
+        # The search starts at one more state, which leads to every state of the seed.
         entry = sp.csr_matrix(seed[0][None].astype(float))
         matrix = sp.bmat([[self._matrix(edges[0] * 1.0), None], [entry, sp.csr_matrix((1, 1))]])
         order = breadth_first_order(matrix.tocsr(), self.states, return_predecessors=False)
@@ -93,7 +92,7 @@ class Local:
 
 
 def factorise(matrix) -> SuperLU:
-    """Sparse LU without pivoting, for what is symmetric in its pattern, or nearly, and dominant."""
+    """Sparse LU without pivoting: the diagonal dominates, the pattern is nearly symmetric."""
     return splu(
         sp.csc_matrix(matrix),
         permc_spec="MMD_AT_PLUS_A",
@@ -124,7 +123,7 @@ def localise(transition: Any) -> tuple[Local, Float[np.ndarray, "S A P"]]:
 
 
 def localise_pairs(graph: Local, pairs: Any) -> Float[np.ndarray, "S P"]:
-    """A sparse table over (s, s') in a local graph; the last column takes what is outside."""
+    """A sparse table over (s, s') in a local graph; pairs outside it go to the last column."""
     entries = sp.coo_matrix(pairs)
     table = np.zeros(graph.successors.shape)
     listed = graph.successors[entries.row][:, :-1] == entries.col[:, None]

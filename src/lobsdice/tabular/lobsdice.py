@@ -7,9 +7,9 @@
     d^I(s,a)         d_offline                  the action-labelled data
     ν(s), μ(s,s')    Solution.nu, Solution.mu   multipliers of flow and marginalisation
 
-Where a pair (s,s') has no expert mass but the flow cannot avoid it, the divergence is infinite. So
-every method mixes the offline distribution into the expert's: (1 - mix) d^E + mix d^I. With `mix`
-zero the expert is taken as it is, and an infeasible problem is an error.
+If d cannot avoid a pair (s,s') without expert mass, the divergence is infinite. So every method
+mixes the offline distribution into the expert's: (1 - mix) d^E + mix d^I. With `mix` = 0 the
+expert's distribution is used as it is, and an infeasible problem is an error.
 """
 
 import numpy as np
@@ -19,17 +19,17 @@ from lobsdice.tabular.solution import Floats, Solution
 from lobsdice.tabular.solver import Objective, solve
 from lobsdice.tabular.support import Offline
 
-#: The share of the offline distribution in the expert's, unless one is named.
+#: The default share of the offline distribution that is mixed into the expert's.
 MIX = 1e-3
 
 
 def safe_log(p: Floats) -> Floats:
-    """log p, and -inf at zero without a warning on the way."""
+    """log p, which is -inf at zero, without a warning."""
     return np.log(p, where=p > 0, out=np.full(p.shape, -np.inf))
 
 
 def blend(d_expert: Floats, q: Floats, mix: float) -> tuple[Floats, Floats]:
-    """log of (1 - mix) d^E + mix d^I, and the expert's mass where the offline data has none."""
+    """log((1 - mix) d^E + mix d^I), and the unsupported mass: d^E's where d^I is zero."""
     unsupported = np.where(q > 0, 0.0, d_expert).sum((1, 2))
     return safe_log((1 - mix) * d_expert + mix * q), unsupported
 
@@ -49,12 +49,12 @@ def match_states(offline: Offline, d_expert: Floats, alpha: Floats, mix: float) 
 def lobsdice(
     mdp: MDP, d_expert, d_offline, *, alpha: float | Floats = 0.1, mix: float = MIX
 ) -> Solution:
-    """Match the expert's state pairs d_expert[s, s'], near d_offline[s, a].
+    """Match the expert's state pairs d_expert[s, s'] while staying near d_offline[s, a].
 
-    The paper's eq. tabular_lobsdice_objective, and appendix J's problem when γ = 1. A leading axis
-    on the inputs (any of them; the others are repeated) solves a batch, and gives every field of
-    the solution that axis. A faulty problem then has `converged` false and a `fault`, and raises
-    nothing.
+    This solves eq. (52), or the problem of appendix J if γ = 1. Inputs with a leading axis are a
+    batch of problems; inputs without it are shared by all of them. Every field of the solution then
+    has that axis. A faulty problem of a batch raises no error: its `converged` is False, and its
+    `fault` says why.
     """
     return solve(match_pairs, mdp, d_expert, d_offline, alpha=alpha, mix=mix)
 
@@ -62,8 +62,8 @@ def lobsdice(
 def lobsdice_state(
     mdp: MDP, d_expert, d_offline, *, alpha: float | Floats = 0.1, mix: float = MIX
 ) -> Solution:
-    """Match the expert's states: KL(d(s) ‖ d^E(s)) + α KL(d ‖ d^I), the paper's appendix B.
+    """Match the expert's states: min KL(d(s) ‖ d^E(s)) + α KL(d ‖ d^I), eq. (25).
 
-    The states are those of the pairs d_expert[s, s'].
+    d^E(s) is the first marginal of the pairs d_expert[s, s'].
     """
     return solve(match_states, mdp, d_expert, d_offline, alpha=alpha, mix=mix)

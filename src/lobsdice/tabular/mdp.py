@@ -1,4 +1,4 @@
-"""Finite Markov decision processes without reward: estimates, occupancies, values, policies."""
+"""Finite MDPs without reward: estimates from counts, occupancies, values, policies."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ from jaxtyping import Float
 from lobsdice.errors import LobsDICEError
 
 Floats = Float[np.ndarray, "..."]
-#: How far a sum of probabilities may be from one and still be taken for rounding.
+#: The largest error in a sum of probabilities that counts as rounding.
 ROUNDING = 1e-6
 
 
@@ -19,7 +19,7 @@ ROUNDING = 1e-6
 class MDP:
     """Transition probabilities T[s, a, s'], initial distribution p0[s], and the discount γ.
 
-    A leading axis on both arrays makes it many MDPs at once. `transition` may also be a
+    With a leading axis on both arrays this is a batch of MDPs. `transition` may also be a
     scipy.sparse matrix of shape (S·A, S), whose row s·A + a is T(·|s,a).
     """
 
@@ -40,12 +40,12 @@ class MDP:
 
     @property
     def sparse(self) -> bool:
-        """Whether transitions are a sparse matrix."""
+        """True if the transitions are a sparse matrix."""
         return sp.issparse(self.transition)
 
     @property
     def batched(self) -> bool:
-        """Whether it is many MDPs at once."""
+        """True if this is a batch of MDPs."""
         return not self.sparse and self.transition.ndim == 4
 
     @property
@@ -76,7 +76,7 @@ def _check_shapes(mdp: MDP) -> None:
     expected = (*(shape[:1] if mdp.batched else ()), mdp.states)
     if mdp.initial.shape != expected:
         raise LobsDICEError(
-            f"initial must have the shape {expected} to go with the transitions, "
+            f"initial must have the shape {expected} of the MDP's states, "
             f"but has {mdp.initial.shape}"
         )
 
@@ -97,7 +97,7 @@ def _check_values(mdp: MDP) -> None:
 
 
 def check_distribution(name: str, p) -> None:
-    """Raise unless p (dense or sparse) is non-negative and sums to one."""
+    """Raise an error unless p, dense or sparse, is non-negative and sums to one."""
     values = p.data if sp.issparse(p) else p
     if not np.all(values >= 0):
         raise LobsDICEError(f"{name} must not have negative or missing (NaN) entries")
@@ -106,20 +106,21 @@ def check_distribution(name: str, p) -> None:
 
 
 def from_counts(counts, initial, gamma: float) -> MDP:
-    """The maximum-likelihood MDP of counts[s, a, s'], or of sparse ones, (S·A, S); weights do too.
+    """The maximum-likelihood MDP of counts[s, a, s'], or of a sparse matrix of shape (S·A, S).
 
-    Where (s,a) was never seen the state stays: a policy cannot rely on what the data does not show,
-    and a state that was never left is absorbing. `initial` holds counts or probabilities of s0.
+    Counts may be weighted, so need not be integers. A pair (s,a) without counts stays in s: a
+    policy cannot rely on what is not in the data. So a state that the data never leaves is
+    absorbing. `initial` holds counts or probabilities of the initial states.
     """
     initial = np.asarray(initial, dtype=float)
     if not np.all(initial >= 0) or not np.all(initial.sum(-1) > 0):
         raise LobsDICEError("initial must have non-negative entries, not all of them zero")
     initial = initial / initial.sum(-1, keepdims=True)
+    if not np.all((counts.data if sp.issparse(counts) else np.asarray(counts)) >= 0):
+        raise LobsDICEError("counts must not have negative or missing (NaN) entries")
     if sp.issparse(counts):
         return MDP(_normalise_sparse(sp.csr_matrix(counts, dtype=float)), initial, gamma)
     counts = np.asarray(counts, dtype=float)
-    if not np.all(counts >= 0):
-        raise LobsDICEError("counts must not have negative or missing (NaN) entries")
     total = counts.sum(-1, keepdims=True)
     stay = np.eye(counts.shape[-1])[:, None, :]
     transition = np.where(total > 0, counts / np.where(total > 0, total, 1), stay)
@@ -127,8 +128,6 @@ def from_counts(counts, initial, gamma: float) -> MDP:
 
 
 def _normalise_sparse(counts: Any) -> sp.csr_matrix:
-    if not np.all(counts.data >= 0):
-        raise LobsDICEError("counts must not have negative or missing (NaN) entries")
     total = np.asarray(counts.sum(axis=1)).ravel()
     unseen = np.flatnonzero(total == 0)
     actions = counts.shape[0] // counts.shape[1]
@@ -138,7 +137,7 @@ def _normalise_sparse(counts: Any) -> sp.csr_matrix:
 
 
 def chain(mdp: MDP, policy: Floats) -> Any:
-    """P[s, s'] = Σ_a π(a|s) T(s'|s,a); sparse for a sparse MDP."""
+    """P[s, s'] = Σ_a π(a|s) T(s'|s,a), which is sparse for a sparse MDP."""
     if mdp.sparse:
         rows = np.repeat(np.arange(mdp.states), mdp.actions)
         columns = np.arange(mdp.states * mdp.actions)
@@ -154,14 +153,14 @@ def _solve(matrix: Any, rhs: Floats) -> Floats:
 
 
 def occupancy(mdp: MDP, policy: Floats) -> Floats:
-    """d^π[s, a] = (1-γ) Σ_t γ^t Pr(s_t = s, a_t = a); at γ = 1 the stationary distribution."""
+    """d^π[s, a] = (1-γ) Σ_t γ^t Pr(s_t = s, a_t = a); if γ = 1, the stationary distribution."""
     policy = np.asarray(policy, dtype=float)
     identity: Any = sp.identity(mdp.states) if mdp.sparse else np.eye(mdp.states)
     out = identity - mdp.gamma * chain(mdp, policy)
     matrix = out.T if mdp.sparse else out.swapaxes(-1, -2)
     rhs = (1 - mdp.gamma) * mdp.initial
     if mdp.gamma == 1:
-        # The rows of I - Pᵀ sum to zero: the last makes room for Σ d = 1.
+        # The rows of I - Pᵀ sum to zero, so one is redundant: Σ d = 1 replaces the last.
         matrix = matrix.toarray() if mdp.sparse else matrix
         matrix[..., -1, :] = 1
         rhs[..., -1] = 1
@@ -169,12 +168,12 @@ def occupancy(mdp: MDP, policy: Floats) -> Floats:
 
 
 def pair_occupancy(mdp: MDP, d: Floats) -> Any:
-    """d̄[s, s'] = Σ_a d(s,a) T(s'|s,a): what is seen of an occupancy without its actions."""
+    """d̄[s, s'] = Σ_a d(s,a) T(s'|s,a), the occupancy of state pairs."""
     return chain(mdp, d)
 
 
 def value(mdp: MDP, policy: Floats, reward: Floats) -> Floats:
-    """V^π[s] of a reward R[s, a]."""
+    """V^π[s], the value of a policy under the reward R[s, a]."""
     expected = np.sum(policy * reward, axis=-1)
     identity: Any = sp.identity(mdp.states) if mdp.sparse else np.eye(mdp.states)
     return _solve(identity - mdp.gamma * chain(mdp, policy), expected)
@@ -190,7 +189,7 @@ def action_value(mdp: MDP, v: Floats, reward: Floats) -> Floats:
 def optimal_action_value(mdp: MDP, reward: Floats) -> Floats:
     """Q*[s, a], by policy iteration; needs γ < 1."""
     if mdp.gamma == 1:
-        raise LobsDICEError("optimal values are those of a discounted MDP, but gamma is 1")
+        raise LobsDICEError("optimal values need a discounted MDP, but gamma is 1")
     reward = np.broadcast_to(reward, (*mdp.initial.shape, mdp.actions))
     policy = greedy(reward)
     while True:
@@ -203,7 +202,7 @@ def optimal_action_value(mdp: MDP, reward: Floats) -> Floats:
 
 
 def greedy(q: Floats) -> Floats:
-    """The policy that takes the (first) best action of Q[s, a]."""
+    """The policy that takes the best action of Q[s, a], the first one if several are best."""
     return np.eye(q.shape[-1])[q.argmax(-1)]
 
 
@@ -215,5 +214,5 @@ def softmax(q: Floats, temperature: float | Floats) -> Floats:
 
 
 def total_variation(p: Any, q: Any) -> Floats | float:
-    """½ Σ |p - q| over the last two axes, or over all of two sparse matrices."""
+    """½ Σ |p - q| over the last two axes, or over all entries of sparse matrices."""
     return 0.5 * abs(p - q).sum() if sp.issparse(p) else 0.5 * np.abs(p - q).sum((-1, -2))

@@ -1,22 +1,25 @@
-"""The one convex solver behind every tabular method: primal-dual Newton on the flow polytope.
+"""A primal-dual Newton method for flows; conic solvers are 30 times slower (tabular_speed.py).
 
-The problem, with unknown x(s,a) ≥ 0 and its features u(s,m) = Σ_a x(s,a) F(s,a,m):
+Every tabular method has unknowns x(s,a) ≥ 0 and features u(s,m) = Σ_a x(s,a) F(s,a,m), and solves
 
     min  κ Σ x log(x/q) + Σ u log(u/g)   with  Σ_a x(s,a) - γ Σ x(s⁻,a) T(s|s⁻,a) = b(s).
 
-LobsDICE has F = T, so that u(s,s') is the distribution of state pairs; matching states has the one
-feature F = 1, so that u(s) is theirs; the upper bounds (OPOLO, SMODICE) and DemoDICE have none.
+LobsDICE has F = T, so that u(s,s') is the distribution of state pairs. Matching states has the one
+feature F = 1, so that u(s) is the distribution of states. The upper bounds (OPOLO, SMODICE) and
+DemoDICE have no features.
 
-The dual has ν(s) for the flow and μ = m + 1 for the features. They imply primal measures of their
-own, q·exp(y) and g·exp(m) with κ (y + 1) = -F μ + γ T ν - ν, and the duality gap is the sum of the
-divergences between the two kinds. Newton's method on x alone takes the slope of log x at x, on
-(μ, ν) alone the slope at the implied measure; here it is the slope of the chord between the two,
-the logarithmic mean. Where x must fall or rise by orders of magnitude the chord gets there at
-once, so that a small κ takes no more steps than a large one, and needs no path in κ.
+The dual variables are ν(s) for the flow and μ = m + 1 for the features. They imply primal measures
+of their own: q·exp(y) and g·exp(m), with κ (y + 1) = -F μ + γ T ν - ν. The duality gap is the sum
+of the divergences of x and u from these implied measures. Newton's method on x alone would take the
+slope of log x at x. On (μ, ν) alone it would take the slope at the implied measure. Here it takes
+the slope of the chord between the two, which is given by their logarithmic mean. If x must fall or
+rise by orders of magnitude, the chord gets there in one step. So a small κ takes no more steps than
+a large one, and no sequence of decreasing κ is needed.
 
-Everything but the flow is block diagonal in the state, so a step costs one Cholesky factorisation
-of size |S|. With D the diagonal of x, the blocks D^½ F (diag u)⁻¹ Fᵀ D^½ have norm at most one:
-the A×A inverses are as well conditioned as 1 + 1/κ, however many orders of magnitude x spans.
+Only the flow couples different states. All else is block diagonal, so a step costs one Cholesky
+factorisation of size |S|. With D the diagonal of x, the blocks D^½ F (diag u)⁻¹ Fᵀ D^½ have norm at
+most one. So the condition number of the A×A inverses is at most 1 + 1/κ, however many orders of
+magnitude x spans.
 """
 
 import math
@@ -27,43 +30,44 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-#: What counts as zero: far below any mass that matters, far above underflow.
+#: Masses below this count as zero: it is far below any mass that matters, far above underflow.
 TINY = 1e-200
 LOG_TINY = math.log(TINY)
-#: A step may shrink an entry of x to this fraction of itself, no further.
+#: A step may shrink an entry of x to a fraction of itself. The least fraction is the duality gap,
+#: clipped to these bounds.
 SHRINK = (1e-3, 0.2)
-#: Newton's method stops when the gap and the flow's residual are below this.
+#: Newton's method stops when the gap is below GAP and the residual of the flow is below FLOW,
 GAP = 1e-12
 FLOW = 1e-11
-#: Or after so many steps.
+#: or after this number of steps.
 MAX_STEPS = 100
-#: Added to the Schur complement, whose diagonal is scaled to one. Steps are corrections, so it
-#: leaves the solution alone.
+#: Added to the diagonal of the Schur complement, which is scaled to one. Steps are corrections, so
+#: this does not change the solution.
 RIDGE = 1e-13
 
 
 class Problem(NamedTuple):
-    """One convex problem; see the module. `P` is |S|, or the most successors any state has."""
+    """One convex problem, as in the module's docstring; P counts the successors of a state."""
 
     kappa: Float[Any, ""]
     gamma: Float[Any, ""]
     source: Float[Any, " S"]  # b
     transition: Float[Any, "S A P"]
     features: Float[Any, "S A M"]
-    log_q: Float[Any, "S A"]  # any finite number outside the support
+    log_q: Float[Any, "S A"]  # outside the support, any finite number
     log_g: Float[Any, "S M"]
     support: Bool[Any, "S A"]
 
 
 class Measure(NamedTuple):
-    """Masses with their logarithms; both are zero outside the support."""
+    """Masses and their logarithms; both are zero outside the support."""
 
     mass: Array
     log: Array
 
 
 class State(NamedTuple):
-    """Where Newton's method stands: x and u = F x, ν, and the measures that the dual implies."""
+    """The iterate of Newton's method: x, u = F x, ν, and the measures that the dual implies."""
 
     x: Measure  # [S, A]
     u: Measure  # [S, M]
@@ -76,7 +80,7 @@ class State(NamedTuple):
 
 
 class Topology(NamedTuple):
-    """How the successors of a state are numbered, and how to solve for ν."""
+    """The numbering of the successors of a state; see `graph`."""
 
     gather: Callable[[Array], Array]  # values at states -> values at successors [S, P]
     scatter: Callable[[Array], Array]  # mass at successors [S, P] -> mass at states
@@ -132,7 +136,7 @@ def logarithmic_mean(x: Measure, y: Measure) -> Array:
 
 
 def spd_inverse(matrix: Float[Array, "S A A"]) -> Float[Array, "S A A"]:
-    """Inverses of small positive definite matrices, by Gauss-Jordan sweeps over all at once."""
+    """The inverses of small positive definite matrices, by Gauss-Jordan sweeps over all at once."""
     size = matrix.shape[-1]
     for k in range(size):
         here = jnp.arange(size) == k
@@ -146,7 +150,7 @@ def spd_inverse(matrix: Float[Array, "S A A"]) -> Float[Array, "S A A"]:
 
 
 def start(problem: Problem, mass: Float[Array, "S A"]) -> State:
-    """The state at a given x, taken for its own dual."""
+    """The first iterate, at a given x, which also serves as the measure that the dual implies."""
     x = measure(jnp.where(problem.support, jnp.maximum(mass, TINY), 0.0))
     u = measure(push(x.mass, problem.features))
     nu = jnp.zeros(problem.source.shape, x.mass.dtype)
@@ -155,7 +159,7 @@ def start(problem: Problem, mass: Float[Array, "S A"]) -> State:
 
 
 def linearise(problem: Problem, state: State, topology: Topology) -> Linear:
-    """The Newton system at a state: slopes, Hessian blocks, and the right-hand side for ν."""
+    """The Newton system at an iterate: slopes, Hessian blocks, and the right-hand side for ν."""
     root = jnp.sqrt(logarithmic_mean(state.x, state.x_dual))
     slope_u = jnp.where(state.u.mass > 0, logarithmic_mean(state.u, state.u_dual), 1.0)
 
@@ -195,7 +199,7 @@ def solve_dense(problem: Problem, linear: Linear) -> Float[Array, " S"]:
 
 
 def advance(problem: Problem, state: State, linear: Linear, d_nu, topology: Topology) -> State:
-    """Take the full step; entries of x that would turn negative only shrink."""
+    """The iterate after the full step; entries of x that would turn negative only shrink."""
     root, slope_u, inverse, force, _ = linear
     d_x = -root * contract(inverse, root * (force + flow_adjoint(problem, d_nu, topology)))
     log_u = state.u.log + push(d_x, problem.features) / slope_u
@@ -215,7 +219,7 @@ def advance(problem: Problem, state: State, linear: Linear, d_nu, topology: Topo
 
 
 def normalise(log: Array, on: Array) -> Measure:
-    """Scale a measure to total mass one, which a shift of ν or μ would do."""
+    """The measure scaled to total mass one, as a shift of ν or μ would scale it."""
     peak = jnp.max(jnp.where(on, log, -jnp.inf), initial=-jnp.inf)
     mass = jnp.exp(jnp.where(on, log - peak, -jnp.inf))
     total = jnp.sum(mass)
@@ -233,7 +237,7 @@ def unfinished(state: State) -> Bool[Array, "*n"]:
 
 
 def step(problem: Problem, state: State) -> State:
-    """One Newton step of a dense problem; a state that is done, or would break, stays."""
+    """The iterate after a Newton step; the same one if it has converged or the step is broken."""
     linear = linearise(problem, state, dense)
     new = advance(problem, state, linear, solve_dense(problem, linear), dense)
     sound = jnp.isfinite(new.gap) & jnp.all(jnp.isfinite(new.nu))

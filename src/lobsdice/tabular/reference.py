@@ -1,8 +1,8 @@
-"""The paper's own routes to a tabular policy, slower or biased: to compare the solver with.
+"""The paper's own ways to a tabular policy, which are slower or biased; for comparison.
 
-`gradient_descent` is algorithm 1. `single_sample` minimises eq. main_fenchel_objective, the dual
-that networks train, in which one sample of s' stands for its expectation. It is exact when
-transitions are deterministic; else it solves a relaxed problem, in which a flow may choose s'.
+`gradient_descent` is algorithm 1 of the paper. `single_sample` minimises eq. (23), the dual that
+networks minimise, in which one sample of s' replaces the expectation over s'. It is exact if
+transitions are deterministic. Otherwise it solves a relaxed problem: the flow may choose s'.
 """
 
 from typing import NamedTuple
@@ -23,7 +23,7 @@ from lobsdice.tabular.support import conditional, push
 
 
 class Descent(NamedTuple):
-    """Where algorithm 1 ended, and the objective on the way."""
+    """The result of algorithm 1, and the objective at every step."""
 
     policy: Float[np.ndarray, "S A"]
     weights: Float[np.ndarray, "S A"]  # w = d / d^I
@@ -34,11 +34,13 @@ class Descent(NamedTuple):
 
 def _check_dense(mdp: MDP) -> None:
     if mdp.sparse:
-        raise LobsDICEError("the reference algorithms take dense transitions, not sparse ones")
+        raise LobsDICEError(
+            "gradient_descent and single_sample need dense transitions, but these are sparse"
+        )
 
 
 def tabular_objective(mu, nu, *, mdp: MDP, r, d_offline, alpha: float) -> tuple[Array, Array]:
-    """J(μ, ν) of eq. tabular_lobsdice_objective, and e_{μ,ν}(s,a)."""
+    """J(μ, ν) of eq. (52), and e_{μ,ν}(s,a)."""
     inner = -mu - nu[:, None] + mdp.gamma * nu[None, :]
     e = jnp.einsum("sat,st->sa", mdp.transition, inner)
     pairs = jnp.einsum("sa,sat->st", d_offline, mdp.transition)
@@ -66,13 +68,13 @@ def gradient_descent(
     learning_rate: float = 0.1,
     steps: int = 10_000,
 ) -> Descent:
-    """Algorithm 1: gradient descent on (μ, ν), then π(a|s) ∝ d^I(s,a) w(s,a)."""
+    """Run algorithm 1: gradient descent on (μ, ν), then π(a|s) ∝ d^I(s,a) w(s,a)."""
     _check_dense(mdp)
     with double_precision():
         d_offline = jnp.asarray(d_offline)
         pairs = jnp.einsum("sa,sat->st", d_offline, mdp.transition)
         expert = (1 - mix) * jnp.asarray(d_expert) + mix * pairs
-        # Outside the support the probability is zero, and r is of no account.
+        # Outside the support the probability is zero, so the value of r does not matter.
         r = jnp.where(pairs > 0, jnp.log(jnp.where(pairs > 0, expert / pairs, 1.0)), 0.0)
 
         def objective(mu, nu):
@@ -94,18 +96,18 @@ def gradient_descent(
 def single_sample(
     mdp: MDP, d_expert, d_offline, *, alpha: float | Floats = 0.1, mix: float = MIX
 ) -> Solution:
-    """The minimum of the single-sample dual, and the policy of its self-normalised weights.
+    """Minimise the single-sample dual, eq. (23), and clone its self-normalised weights.
 
-    The dual is that of matching d(s,s') in an MDP whose actions are the next states themselves,
-    near the offline pairs: DemoDICE there. `occupancy` is Σ_s' d(s,s') p^I(a|s,s'), the weighted
-    data, which is no stationary distribution of the MDP; the certificate is the relaxed one.
+    This is the dual of DemoDICE in an MDP whose actions are the next states themselves, with the
+    offline pairs as offline data. `occupancy` is the weighted data, Σ_s' d(s,s') p^I(a|s,s'). It
+    need not be an occupancy of the MDP: `primal`, `dual` and `gap` are of the relaxed problem.
     """
     _check_dense(mdp)
     d_offline = np.asarray(d_offline, dtype=float)
     choose = np.broadcast_to(np.eye(mdp.states), (*mdp.transition.shape[:-2], *[mdp.states] * 2))
     pairs = push(d_offline, mdp.transition)
     relaxed = demodice(MDP(choose, mdp.initial, mdp.gamma), d_expert, pairs, alpha=alpha, mix=mix)
-    # A dead end has no actions to share its mass among.
+    # A dead end has no actions in the data, so its mass is dropped.
     d = infer_actions(relaxed.occupancy, d_offline, mdp.transition, pairs)
     behaviour = conditional(d_offline, np.full(d_offline.shape[-2:], 1 / mdp.actions))
     return relaxed._replace(policy=conditional(d, behaviour), occupancy=d)

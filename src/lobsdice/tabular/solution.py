@@ -1,4 +1,4 @@
-"""What the solvers return."""
+"""The results of the tabular methods."""
 
 from typing import Any, NamedTuple
 
@@ -9,23 +9,23 @@ Floats = Float[np.ndarray, "..."]
 
 
 class Solution(NamedTuple):
-    """The answer to one problem, or to many: then every field has the batch as leading axis.
+    """The solution of one problem, or of a batch; then every field has the batch as leading axis.
 
     Attributes:
-        policy: π[s,a]. Where the occupancy is zero it is the behaviour policy d^I(a|s), and uniform
-            where the data has no action either.
+        policy: π[s,a]. In states without occupancy it is the behaviour policy d^I(a|s), or uniform
+            if the data does not contain the state.
         occupancy: d[s,a], the discounted occupancy of `policy`. It obeys the flow constraint.
         nu: ν[s], the multipliers of the flow constraint; zero where the flow cannot go.
-        mu: μ[s,s'], the multipliers of the marginalisation constraint (μ[s,1] when states are
-            matched, without columns for the methods that have none); zero where the flow cannot go.
-        lam: λ, the multiplier of the normalisation constraint when γ = 1; else zero.
+        mu: μ[s,s'], the multipliers of the marginalisation constraint; zero where the flow cannot
+            go. It is μ[s,1] if states are matched, and has no columns in methods without μ.
+        lam: λ, the multiplier of the normalisation constraint if γ = 1; otherwise zero.
         primal: the objective at `occupancy`, as a minimisation.
-        dual: minus the paper's dual objective at (μ, ν): a lower bound of every primal value.
-        gap: primal - dual; it certifies the answer.
-        converged: whether the gap is below 1e-9 of max(1, |primal|).
-        steps: Newton steps taken.
-        unsupported_expert_mass: expert mass on what the offline data never shows.
-        fault: why a problem of a batch was not solved (`support.Fault`); zero if it was.
+        dual: minus the paper's dual objective at (μ, ν), a lower bound of every primal value.
+        gap: primal - dual. A small gap certifies the solution.
+        converged: True if the gap is at most 1e-9 · max(1, |primal|).
+        steps: the number of Newton steps.
+        unsupported_expert_mass: the expert's mass on pairs that are not in the offline data.
+        fault: the reason why a problem of a batch was not solved (`support.Fault`); zero if it was.
     """
 
     policy: Floats
@@ -43,7 +43,7 @@ class Solution(NamedTuple):
 
 
 class Clone(NamedTuple):
-    """A policy that is a closed form of the counts: nothing to solve, nothing to certify."""
+    """A policy in closed form, which needs no solver and no certificate."""
 
     policy: Floats
     occupancy: Floats

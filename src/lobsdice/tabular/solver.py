@@ -1,4 +1,4 @@
-"""From a user's problem to a certified solution: checks, chunks of a batch, and the certificate."""
+"""Solve a user's problem and certify the solution: checks, chunks of a batch, certificate."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -22,16 +22,17 @@ from lobsdice.tabular.newton import Problem, State
 from lobsdice.tabular.solution import Floats, Solution
 from lobsdice.tabular.support import Fault, Graph, Inputs, Offline
 
-#: A batch is cut into chunks, and what is unfinished of a chunk goes on in a smaller one. Each size
-#: is compiled once. A small chunk stays in the cache of one core.
+#: A batch is cut into chunks of CHUNK problems, each small enough for the cache of one core. After
+#: ROUND steps the unfinished problems of a chunk go on in a chunk of REST, if they fit. So three
+#: sizes are compiled: these two, and a single problem.
 CHUNK, REST = 64, 16
-#: Steps before the unfinished problems of a chunk are gathered into a smaller one.
 ROUND = 7
+#: A solution has converged if its duality gap is at most this share of the objective.
 TOLERANCE = 1e-9
 
 
 class Objective(NamedTuple):
-    """What a method adds to the flow polytope; logarithms of zero are -inf. See `newton`."""
+    """The objective of a method, in the letters of `newton`; logarithms of zero are -inf."""
 
     kappa: Float[np.ndarray, " n"]
     features: Float[np.ndarray, "n S A M"]
@@ -45,9 +46,13 @@ Method = Callable[[Offline, Floats, Floats, float], Objective]
 
 
 class Prepared(NamedTuple):
+    """Convex problems, restricted to the pairs (s,a) that a flow can use."""
+
+    gamma: float
+    graph: Graph
     problem: Problem
     offline: Offline
-    x: Float[np.ndarray, "n S A"]  # where to start
+    x: Float[np.ndarray, "n S A"]  # the first iterate
     unsupported: Float[np.ndarray, " n"]
     fault: support.Faults
 
@@ -60,22 +65,22 @@ def solve(
     *,
     alpha: float | Floats,
     mix: float,
-    least_alpha: float | None = None,
+    alpha_may_be_zero: bool = False,
     actions: bool = False,
 ) -> Solution:
-    """The method's solution on one MDP, or on each of a batch.
+    """The method's solution on one MDP, or on each MDP of a batch.
 
-    `least_alpha` is the smallest α that is allowed; None asks for a positive one. `actions` says
-    that the expert's distribution is over (s,a), not over (s,s').
+    With `actions`, the expert's distribution is over (s,a); otherwise it is over (s,s').
     """
-    alpha = np.asarray(alpha, dtype=float)
-    _check_settings(alpha, mix, least_alpha)
+    alpha = _array(alpha)
+    _check_settings(alpha, mix, alpha_may_be_zero)
+    d_offline = _array(d_offline)
     if mdp.sparse:
         return _solve_sparse(method, mdp, d_expert, d_offline, alpha, mix, actions)
-    inputs = Inputs(mdp.transition, mdp.initial, _array(d_offline), _array(d_expert))
-    inputs, alphas, batched = _stack(inputs, alpha)
+    inputs = Inputs(mdp.transition, mdp.initial, d_offline, _array(d_expert), alpha)
+    inputs, batched = _stack(inputs)
     _check_inputs(mdp, inputs, mdp.actions if actions else mdp.states, batched)
-    solution = _solve_chunks(method, inputs, mdp.gamma, alphas, mix)
+    solution = _solve_chunks(method, inputs, mdp.gamma, mix)
     if batched:
         return solution
     _raise(Fault(int(solution.fault[0])), mix)
@@ -84,20 +89,19 @@ def solve(
 
 @contextmanager
 def double_precision():
-    """float64 on the CPU, whatever the rest of the program computes with."""
+    """Compute in float64 on the CPU, whatever the rest of the program uses."""
     with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
         yield
 
 
-def _solve_chunks(method: Method, inputs: Inputs, gamma: float, alpha, mix: float) -> Solution:
+def _solve_chunks(method: Method, inputs: Inputs, gamma: float, mix: float) -> Solution:
     def run(first: int) -> Solution:
-        rows = slice(first, first + CHUNK)
-        chunk = Inputs(*(part[rows] for part in inputs))
+        chunk = Inputs(*(part[first : first + CHUNK] for part in inputs))
         with double_precision():
-            return _solve_chunk(method, chunk, gamma, alpha[rows], mix)
+            return _solve_chunk(method, chunk, gamma, mix)
 
-    first, *others = range(0, len(alpha), CHUNK)
-    parts = [run(first)]  # compiles, which two threads would do twice
+    first, *others = range(0, len(inputs.alpha), CHUNK)
+    parts = [run(first)]  # alone, because two threads would compile the same program twice
     if others:
         with ThreadPoolExecutor(cores()) as threads:
             parts += threads.map(run, others)
@@ -105,23 +109,22 @@ def _solve_chunks(method: Method, inputs: Inputs, gamma: float, alpha, mix: floa
 
 
 def _solve_sparse(method: Method, mdp: MDP, d_expert, d_offline, alpha, mix, actions) -> Solution:
-    """One sparse MDP, in the numbering of its successors."""
+    """The solution on one sparse MDP."""
     if mdp.gamma == 1 or alpha.ndim:
-        raise LobsDICEError("sparse transitions need gamma below 1, and one alpha")
+        raise LobsDICEError("sparse transitions need gamma below 1 and a single alpha")
     graph, table = localise(mdp.transition)
-    d_offline = _array(d_offline)
     pairs = d_expert if actions else localise_pairs(graph, sp.csr_matrix(d_expert))
-    inputs = Inputs(*(part[None] for part in (table, mdp.initial, d_offline, _array(pairs))))
+    parts = (table, mdp.initial, d_offline, _array(pairs), alpha)
+    inputs = Inputs(*(part[None] for part in parts))
     _check_inputs(mdp, inputs, mdp.actions if actions else table.shape[2], batched=False)
-    prepared = prepare(method, graph, inputs, mdp.gamma, alpha[None], mix)
+    prepared = prepare(method, graph, inputs, mdp.gamma, mix)
     _raise(Fault(int(prepared.fault[0])), mix)
     with double_precision():
         problem = Problem(*(jnp.asarray(part[0]) for part in prepared.problem))
         state = sparse.iterate(problem, jnp.asarray(prepared.x[0]), graph)
-        nu, mu, dual = _certify_sparse(problem, state, jnp.asarray(graph.successors))
-        parts = (np.asarray(part)[None] for part in (state.x.mass, state.steps, nu, mu, -dual))
-    solution = finish(graph, prepared, mdp.gamma, *parts)
-    solution = Solution(*(field[0] for field in solution))
+        certified = _certify_sparse(problem, state, jnp.asarray(graph.successors))
+        found = (np.asarray(part)[None] for part in (state.x.mass, state.steps, *certified))
+    solution = Solution(*(field[0] for field in finish(prepared, *found)))
     over_pairs = solution.mu.shape == graph.successors.shape
     return solution._replace(mu=graph.table(solution.mu)) if over_pairs else solution
 
@@ -130,68 +133,64 @@ def _array(p) -> Floats:
     return np.asarray(p, dtype=float)
 
 
-def _stack(inputs: Inputs, alpha: Floats) -> tuple[Inputs, Floats, bool]:
-    """Give every input the same leading axis, which they may lack."""
-    ranks = (3, 1, 2, 2, 0)
-    parts = list(zip((*inputs, alpha), ranks, strict=True))
+def _stack(inputs: Inputs) -> tuple[Inputs, bool]:
+    """The inputs with the same leading axis; False if none of them had one."""
+    parts = list(zip(inputs, (3, 1, 2, 2, 0), strict=True))
     leading = [part.shape[: part.ndim - rank] for part, rank in parts]
     try:
         size = np.broadcast_shapes(*leading) or (1,)
     except ValueError:
-        raise LobsDICEError(f"batch sizes differ: {sorted(set(leading))}") from None
+        raise LobsDICEError(
+            f"batch sizes differ: the inputs have the leading axes {sorted(set(leading))}"
+        ) from None
     if len(size) > 1:
-        raise LobsDICEError(f"a batch has one leading axis, but the input has {len(size)}")
+        raise LobsDICEError(f"a batch has one leading axis, but an input has {len(size)}")
     stacked = [
         np.broadcast_to(part, (*size, *part.shape[part.ndim - rank :])) for part, rank in parts
     ]
-    return Inputs(*stacked[:4]), stacked[4], any(leading)
+    return Inputs(*stacked), any(leading)
 
 
-def _check_settings(alpha: Floats, mix: float, least_alpha: float | None) -> None:
-    enough = alpha > 0 if least_alpha is None else alpha >= least_alpha
+def _check_settings(alpha: Floats, mix: float, alpha_may_be_zero: bool) -> None:
+    enough = alpha >= 0 if alpha_may_be_zero else alpha > 0
     wrong = ~(enough & np.isfinite(alpha))
     if np.any(wrong):
-        wanted = "a positive number" if least_alpha is None else f"a number from {least_alpha:g} up"
+        wanted = "zero or a positive number" if alpha_may_be_zero else "a positive number"
         raise LobsDICEError(f"alpha must be {wanted}, but is {alpha[wrong][0]:g}")
     if not 0 <= mix < 1:
         raise LobsDICEError(f"mix must be at least 0 and below 1, but is {mix}")
 
 
 def _check_inputs(mdp: MDP, inputs: Inputs, columns: int, batched: bool) -> None:
-    """Raise where the input is wrong for every problem; a batch reports its own faults."""
-    states, actions = mdp.states, mdp.actions
-    if inputs.d_offline.shape[1:] != (states, actions):
-        raise LobsDICEError(
-            f"d_offline must have the shape {(states, actions)} of the MDP's states and actions, "
-            f"but has {inputs.d_offline.shape[1:]}"
-        )
-    if inputs.d_expert.shape[1:] != (states, columns):
-        raise LobsDICEError(
-            f"d_expert must have the shape {(states, columns)}, but has {inputs.d_expert.shape[1:]}"
-        )
-    if not batched:
-        check_distribution("d_offline", inputs.d_offline[0])
-        check_distribution("d_expert", inputs.d_expert[0])
+    """Raise an error for wrong shapes, and for wrong values unless a batch reports them."""
+    for name, width in (("d_offline", mdp.actions), ("d_expert", columns)):
+        d, shape = getattr(inputs, name), (mdp.states, width)
+        if d.shape[1:] != shape:
+            raise LobsDICEError(
+                f"{name} must have the shape {shape} to fit the MDP, but has {d.shape[1:]}"
+            )
+        if not batched:
+            check_distribution(name, d[0])
 
 
 def _raise(fault: Fault, mix: float) -> None:
     if fault is Fault.INFEASIBLE:
         raise LobsDICEError(
-            "no stationary distribution within the offline data's support avoids what the expert "
-            f"never shows, so the divergence is infinite (mix = {mix}; a positive mix adds a share "
-            "of the offline distribution to the expert's)"
+            "every policy within the offline data visits pairs that the expert never visits, so "
+            f"the divergence is infinite with mix = {mix}; choose a positive mix, which adds a "
+            "share of the offline distribution to the expert's"
         )
     if fault is Fault.SEVERAL_CLASSES:
         raise LobsDICEError(
-            "with gamma = 1 the supported part of the MDP must be one recurrent class, "
-            "but it has several"
+            "with gamma = 1 the part of the MDP that the offline data covers must be one recurrent "
+            "class, but it has several; choose gamma below 1"
         )
     if fault:
         raise LobsDICEError(f"the {fault.name.lower()} probabilities are not a distribution")
 
 
 def _pad(tree, size: int):
-    """Repeat the last row up to a leading axis of `size`."""
+    """The tree with its last row repeated up to a leading axis of `size`."""
 
     def pad(x):
         x = np.asarray(x)
@@ -204,21 +203,18 @@ def _fit(count: int) -> int:
     return REST if count <= REST else CHUNK
 
 
-def _solve_chunk(method: Method, inputs: Inputs, gamma: float, alpha, mix: float) -> Solution:
-    count = len(alpha)
-    graph = Full(inputs.initial.shape[1])
-    prepared = prepare(method, graph, inputs, gamma, alpha, mix)
-    # A problem of its own is not padded.
+def _solve_chunk(method: Method, inputs: Inputs, gamma: float, mix: float) -> Solution:
+    count = len(inputs.alpha)
+    prepared = prepare(method, Full(inputs.initial.shape[1]), inputs, gamma, mix)
+    # A single problem is not padded.
     problem, x = _pad((prepared.problem, prepared.x), 1 if count == 1 else _fit(count))
     state = _refine(problem, _iterate(problem, _start(problem, x), ROUND))
-    certified = _certify(problem, state)
-    mass, steps = np.asarray(state.x.mass), np.asarray(state.steps)
-    nu, mu, dual = (np.asarray(part)[:count] for part in certified)
-    return finish(graph, prepared, gamma, mass[:count], steps[:count], nu, mu, -dual)
+    found = (state.x.mass, state.steps, *_certify(problem, state))
+    return finish(prepared, *(np.asarray(part)[:count] for part in found))
 
 
 def _refine(problem: Problem, state: State) -> State:
-    """Go on with the problems of a chunk that are not finished, in a smaller chunk."""
+    """The state after more steps of the unfinished problems of a chunk, in a smaller chunk."""
     steps = np.asarray(state.steps)
     todo = np.flatnonzero(np.asarray(_unfinished(state)) & (steps < newton.MAX_STEPS))
     if not todo.size:
@@ -241,7 +237,7 @@ _unfinished = jax.jit(newton.unfinished)
 
 @jax.jit
 def _iterate(problem: Problem, state: State, steps) -> State:
-    """Up to `steps` Newton steps of every problem of a chunk."""
+    """The state after up to `steps` Newton steps of every problem of a chunk."""
 
     def going(carry):
         left, state = carry
@@ -254,30 +250,41 @@ def _iterate(problem: Problem, state: State, steps) -> State:
     return jax.lax.while_loop(going, body, (steps, state))[1]
 
 
-def prepare(
-    method: Method, graph: Graph, inputs: Inputs, gamma: float, alpha: Floats, mix: float
-) -> Prepared:
-    """The convex problems of the input, restricted to what a flow can use, and where to start."""
+def prepare(method: Method, graph: Graph, inputs: Inputs, gamma: float, mix: float) -> Prepared:
+    """The convex problems of the inputs, and the first iterates."""
     fault = support.check(inputs)
     inputs = support.sanitise(inputs, fault)
     offline = support.absorb_dead_ends(graph, inputs, gamma)
-    objective = method(offline, inputs.d_expert, alpha, mix)
-    seen = offline.q > 0
-    restrict = support.recurrent_support if gamma == 1 else support.discounted_support
-    finite = np.isfinite(objective.log_q) & ~infinite(objective)
-    on, stuck = restrict(graph, offline, seen & finite)
-    fault = np.where(fault > 0, fault, stuck)
-    on = np.where(fault[:, None, None] > 0, seen, on)
+    objective = method(offline, inputs.d_expert, inputs.alpha, mix)
+    on, fault = usable(graph, offline, objective, gamma, fault)
+    problem = restrict(offline, objective, gamma, on)
+    policy = support.conditional(np.where(on, offline.q, 0.0), offline.behaviour)
+    x = flow_of(graph, problem, policy, gamma, fault)
+    return Prepared(gamma, graph, problem, offline, x, objective.unsupported, fault)
 
+
+def usable(
+    graph: Graph, offline: Offline, objective: Objective, gamma: float, fault: support.Faults
+) -> tuple[support.Mask, support.Faults]:
+    """The pairs (s,a) that a flow with a finite objective can use, and the faults."""
+    seen = offline.q > 0
+    supported = support.recurrent_support if gamma == 1 else support.discounted_support
+    finite = np.isfinite(objective.log_q) & ~infinite(objective)
+    on, stuck = supported(graph, offline, seen & finite)
+    fault = np.where(fault > 0, fault, stuck)
+    return np.where(fault[:, None, None] > 0, seen, on), fault
+
+
+def restrict(offline: Offline, objective: Objective, gamma: float, on: support.Mask) -> Problem:
+    """The convex problems on the pairs (s,a) of a mask."""
     transition, source = offline.transition, (1 - gamma) * offline.initial
     if gamma == 1:
         # Σ x = 1 joins the flow constraint as a constant inflow: x out - x in + r Σ x = r.
         source = on.any(2) / np.maximum(on.any(2).sum(1, keepdims=True), 1)
         transition = transition - source[:, None, None, :]
-    policy = support.conditional(np.where(on, offline.q, 0.0), offline.behaviour)
-    problem = Problem(
+    return Problem(
         kappa=objective.kappa,
-        gamma=np.full(len(alpha), gamma),
+        gamma=np.full(len(on), gamma),
         source=source,
         transition=np.where(on[..., None], transition, 0.0),
         features=np.where(on[..., None], objective.features, 0.0),
@@ -285,12 +292,10 @@ def prepare(
         log_g=np.where(np.isfinite(objective.log_g), objective.log_g, 0.0),
         support=on,
     )
-    x = flow_of(graph, problem, policy, gamma, fault)
-    return Prepared(problem, offline, x, objective.unsupported, fault)
 
 
 def infinite(objective: Objective) -> support.Mask:
-    """Where any mass on (s,a) would make the divergence of the features infinite."""
+    """The pairs (s,a) on which any mass makes the divergence of the features infinite."""
     never = np.isneginf(objective.log_g).astype(float)
     return (objective.features @ never[..., None])[..., 0] > 0
 
@@ -299,19 +304,19 @@ def flow_of(
     graph: Graph, problem: Problem, policy: Floats, gamma: float, fault: support.Faults
 ) -> Floats:
     """The occupancy of a policy within the support."""
-    # A faulty problem may have no unique one.
+    # At γ = 1 a faulty problem may have no unique occupancy, so it is computed at γ = 0.
     safe = gamma * (fault == 0)[:, None, None]
     d = support.occupancy(graph, problem.transition, problem.source, policy, safe)
     return np.where(problem.support, d, 0.0)
 
 
-def finish(graph: Graph, prepared: Prepared, gamma: float, mass, steps, nu, mu, dual) -> Solution:
-    """Policy, its exact occupancy, and the certificate."""
-    problem, offline, _, unsupported, fault = prepared
+def finish(prepared: Prepared, mass, steps, nu, mu, dual) -> Solution:
+    """The policy, its exact occupancy, and the certificate."""
+    gamma, graph, problem, offline, _, unsupported, fault = prepared
     policy = support.conditional(mass, offline.behaviour)
     d = flow_of(graph, problem, policy, gamma, fault)
     primal = objective_value(problem, d)
-    lam = (problem.source * nu).sum(1) if gamma == 1 else np.zeros(len(nu))
+    lam = (problem.source * nu).sum(1) if gamma == 1 else np.zeros(len(d))
     gap = primal - dual
     ok = (fault == 0) & np.isfinite(gap)
 
@@ -346,7 +351,10 @@ def objective_value(problem: Problem, x: Floats) -> Float[np.ndarray, " n"]:
 
 
 def certificate(problem: Problem, state: State, topology: newton.Topology = newton.dense):
-    """ν and μ, shifted so that what they imply has mass one, and the paper's dual there."""
+    """ν and μ, shifted so that the measures they imply have mass one, and the bound there.
+
+    The bound is minus the paper's dual objective.
+    """
     on_u = state.u.mass > 0
     mu = jnp.where(on_u, state.u_dual.log - problem.log_g + 1, 0.0)
     e = -newton.contract(problem.features, mu)
@@ -358,12 +366,12 @@ def certificate(problem: Problem, state: State, topology: newton.Topology = newt
     e = jnp.where(problem.support, e - rate * shift, 0.0).ravel()
 
     p = jnp.where(problem.support, jnp.exp(problem.log_q), 0.0).ravel()
-    # `source` is (1-γ) p0, or what takes its place when γ = 1.
+    # `source` is (1-γ) p0, or its replacement if γ = 1.
     start = {"nu_init": nu, "p_init": problem.source, "gamma": 0.0}
     if mu.size == 0:
-        return nu, mu, duals.dual(e=e, p=p, alpha=problem.kappa - 1, **start)
+        return nu, mu, -duals.dual(e=e, p=p, alpha=problem.kappa - 1, **start)
     pairs = {"r": problem.log_g.ravel(), "mu": mu.ravel(), "p_pairs": on_u.ravel().astype(p.dtype)}
-    return nu, mu, duals.dual_double(e=e, p=p, alpha=problem.kappa, **pairs, **start)
+    return nu, mu, -duals.dual_double(e=e, p=p, alpha=problem.kappa, **pairs, **start)
 
 
 _certify = jax.jit(jax.vmap(certificate))

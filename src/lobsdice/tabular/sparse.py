@@ -1,4 +1,4 @@
-"""Large sparse MDPs: the same Newton steps, with a sparse factorisation of the Schur complement."""
+"""The solver of large sparse MDPs: the Newton steps of `newton` with a sparse factorisation."""
 
 import jax
 import jax.numpy as jnp
@@ -10,13 +10,13 @@ from lobsdice.tabular import newton
 from lobsdice.tabular.graph import Local, factorise
 from lobsdice.tabular.newton import Linear, Problem, State, Topology
 
-#: The residual of the flow is a sum over all states, and so is its rounding.
+#: Looser than in `newton`: both are sums over all states, and so are their rounding errors.
 GAP = 1e-10
 FLOW = 1e-10
 
 
 def topology(successors: Int[Array, "S P"]) -> Topology:
-    """Values at the successors of each state, and mass sent to them."""
+    """The topology in which successor p of state s is successors[s, p]."""
 
     def scatter(mass: Float[Array, "S P"]) -> Float[Array, " S"]:
         return jnp.zeros(len(mass), mass.dtype).at[successors].add(mass)
@@ -38,7 +38,7 @@ def _advance(problem: Problem, state: State, linear: Linear, d_nu, successors) -
 
 
 class Schur:
-    """Where the blocks of each state go in the sparse Schur complement; found once, then reused."""
+    """The sparse Schur complement; the places of the blocks in it are found once, then reused."""
 
     def __init__(self, graph: Local, idle: Bool[np.ndarray, " S"]):
         here = np.arange(graph.states)
@@ -67,7 +67,7 @@ class Schur:
 
 
 def iterate(problem: Problem, x: Float[Array, "S A"], graph: Local) -> State:
-    """Newton's method from x until the gap closes."""
+    """The last iterate of Newton's method from x."""
     successors = jnp.asarray(graph.successors)
     schur = Schur(graph, np.asarray(problem.support).sum(1) == 0)
     state = jax.jit(newton.start)(problem, x)

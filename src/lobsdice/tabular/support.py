@@ -1,15 +1,15 @@
-"""What the data supports: checks of the input, dead ends, and the part of an MDP a flow can use.
+"""The support of the data: checks of inputs, dead ends, and the pairs (s,a) that a flow can use.
 
-No small constant is added to a probability anywhere. Instead:
+No probability has a small constant added to it. Instead:
 
-- A pair (s,a) that the offline data never shows has occupancy zero.
-- A state that is entered but never left in the data is a dead end: it is absorbing. The offline
-  distribution gives it no mass though every flow that enters it must; it gets the mass that the
-  behaviour policy's own occupancy has there, and the whole is scaled back to one.
-- A pair (s,a) that would make the objective infinite (its successor pairs have no expert mass) is
-  left out, then every pair that may lead to a state with nothing left, and so on. If an initial
-  state ends up with nothing, the problem is infeasible.
-- A state that cannot be reached within what remains has occupancy zero.
+- A pair (s,a) that is not in the offline data has occupancy zero.
+- A state that the data enters but never leaves is a dead end. It becomes absorbing. The offline
+  distribution has no mass there, but every flow that enters it does. So the dead end gets the mass
+  that the occupancy of the behaviour policy has there, and the whole is scaled back to one.
+- A pair (s,a) is left out if it makes the objective infinite: its successor pairs have no expert
+  mass. Then every pair that may lead to a state without remaining pairs is left out, and so on. If
+  an initial state has no pair left, the problem is infeasible.
+- A state that the remaining pairs cannot reach has occupancy zero.
 """
 
 from enum import IntEnum
@@ -30,7 +30,7 @@ Faults = Int[np.ndarray, " n"]
 
 
 class Fault(IntEnum):
-    """Why a problem cannot be solved; zero is none."""
+    """The reason why a problem cannot be solved; zero if it can."""
 
     NONE = 0
     TRANSITION = 1
@@ -42,20 +42,21 @@ class Fault(IntEnum):
 
 
 class Inputs(NamedTuple):
-    """Problems as the user states them; `d_expert` is over (s,s') or (s,a)."""
+    """The problems as the user states them; `d_expert` is over (s,s') or (s,a)."""
 
     transition: Transitions
     initial: States
     d_offline: Actions
-    d_expert: Float[np.ndarray, "n S X"]
+    d_expert: Float[np.ndarray, "*n S X"]
+    alpha: Float[np.ndarray, "*n"]
 
 
 class Offline(NamedTuple):
-    """The offline data with its dead ends: absorbing, and with mass."""
+    """The offline data, in which dead ends are absorbing and have mass."""
 
     transition: Transitions
     initial: States
-    behaviour: Actions  # the data's policy; uniform where it has none
+    behaviour: Actions  # the behaviour policy; uniform in states that are not in the data
     q: Actions
     q_pairs: Float[np.ndarray, "n S P"]
 
@@ -69,7 +70,7 @@ def check(inputs: Inputs) -> Faults:
     """The first fault of each problem."""
 
     def wrong(p, axes):
-        # Comparisons with NaN are false.
+        # Comparisons with NaN are false, so NaN is wrong.
         return ~((p.min(axes) >= 0) & (abs(p.sum(axes) - 1) < ROUNDING))
 
     return np.select(
@@ -85,7 +86,7 @@ def check(inputs: Inputs) -> Faults:
 
 
 def sanitise(inputs: Inputs, fault: Faults) -> Inputs:
-    """Exact distributions; in place of faulty input, a harmless problem to carry through."""
+    """The inputs with distributions that sum exactly to one; faulty ones become uniform."""
 
     def clean(p, axes):
         if fault.any():
@@ -97,13 +98,14 @@ def sanitise(inputs: Inputs, fault: Faults) -> Inputs:
         clean(inputs.initial, 1),
         clean(inputs.d_offline, (1, 2)),
         clean(inputs.d_expert, (1, 2)),
+        inputs.alpha,
     )
 
 
 def occupancy(
     graph: Graph, transition: Transitions, source: States, policy: Actions, gamma
 ) -> Actions:
-    """d(s,a) with Σ_a d(s,a) = source(s) + γ Σ d(s⁻,a) T(s|s⁻,a) and d(a|s) = π(a|s)."""
+    """The d with Σ_a d(s,a) = source(s) + γ Σ d(s⁻,a) T(s|s⁻,a) and d(a|s) = π(a|s)."""
     d = graph.occupancy(source, gamma * push(policy, transition))
     return np.maximum(d, 0.0)[..., None] * policy
 
@@ -115,8 +117,8 @@ def conditional(d: Actions, fallback: Float[np.ndarray, "*#n S A"]) -> Actions:
 
 
 def absorb_dead_ends(graph: Graph, inputs: Inputs, gamma: float) -> Offline:
-    """Make absorbing the states that the data never leaves, and give them their mass."""
-    transition, initial, q, _ = inputs
+    """The offline data, with dead ends made absorbing and given their mass."""
+    transition, initial, q = inputs[:3]
     actions = q.shape[2]
     behaviour = conditional(q, np.full(q.shape[1:], 1 / actions))
     left = q.sum(2) > 0
@@ -128,7 +130,7 @@ def absorb_dead_ends(graph: Graph, inputs: Inputs, gamma: float) -> Offline:
 
 
 def _dead_end_mass(graph: Graph, transition, initial, behaviour, left, gamma: float) -> Actions:
-    # At γ = 1 an absorbing state would hold all the mass there is; it gets none, and is avoided.
+    # At γ = 1 an absorbing state would hold all the mass. So it gets none, and the flow avoids it.
     if gamma == 1:
         return np.zeros_like(behaviour)
     entered = graph.reachable(initial > 0, push(behaviour, transition) > 0)
@@ -137,7 +139,7 @@ def _dead_end_mass(graph: Graph, transition, initial, behaviour, left, gamma: fl
 
 
 def viable(graph: Graph, allowed: Mask, transition: Transitions) -> Mask:
-    """The allowed pairs from which a flow can go on for ever within the allowed pairs."""
+    """The allowed pairs from which a flow can stay within the allowed pairs for ever."""
     while True:
         stuck = graph.gather((~allowed.any(2)).astype(float))
         kept = allowed & ((transition @ stuck[..., None])[..., 0] == 0)
@@ -147,7 +149,7 @@ def viable(graph: Graph, allowed: Mask, transition: Transitions) -> Mask:
 
 
 def discounted_support(graph: Graph, offline: Offline, allowed: Mask) -> tuple[Mask, Faults]:
-    """The pairs that a flow from the initial states can use, and the fault if it cannot go on."""
+    """The pairs that a flow from the initial states can use; a fault if it has to leave them."""
     kept = viable(graph, allowed, offline.transition)
     stranded = ((offline.initial > 0) & ~kept.any(2)).any(1)
     edges = push(kept.astype(float), offline.transition) > 0
@@ -156,7 +158,7 @@ def discounted_support(graph: Graph, offline: Offline, allowed: Mask) -> tuple[M
 
 
 def recurrent_support(graph: Graph, offline: Offline, allowed: Mask) -> tuple[Mask, Faults]:
-    """The pairs that a stationary flow at γ = 1 can use: those of the one recurrent class."""
+    """The pairs of the only recurrent class, which a flow at γ = 1 can use; a fault if several."""
     while True:
         kept = viable(graph, allowed, offline.transition)
         closed = _connected(kept, offline.transition)
@@ -172,7 +174,7 @@ def recurrent_support(graph: Graph, offline: Offline, allowed: Mask) -> tuple[Ma
 
 
 def _connected(allowed: Mask, transition: Transitions) -> Bool[np.ndarray, "n S S"]:
-    """Whether t can be reached from s, which reaches itself."""
+    """True at [s, t] if t can be reached from s; every state reaches itself."""
     reach = (push(allowed.astype(float), transition) > 0) | np.eye(allowed.shape[1], dtype=bool)
     while True:
         further = reach.astype(float) @ reach.astype(float) > 0
