@@ -58,9 +58,13 @@ def test_help_imports_neither_jax_nor_numpy():
     assert "'jax'" not in modules and "'numpy'" not in modules
 
 
-def test_help_of_a_command_does_not_import_jax():
+def test_commands_on_data_and_their_help_do_not_import_jax():
     code = (
-        "import sys, lobsdice.cli; lobsdice.cli.main(['data', 'info', '-h']); print(*sys.modules)"
+        "import sys, lobsdice.cli\n"
+        "for words in (['data', 'info'], ['data', 'check'], ['data', 'collect'], ['audit']):\n"
+        "    lobsdice.cli.main([*words, '-h'])\n"
+        "lobsdice.cli.main(['data', 'info', 'nowhere.npz'])\n"
+        "print(*sys.modules)"
     )
     modules = python(code).stdout.splitlines()[-1].split()
     assert "lobsdice.cli.commands.info" in modules and "jax" not in modules

@@ -170,7 +170,7 @@ class Recipe:
             known = {f.name for f in fields(Recipe)} & set(plain)
             flat = {key: _with_tuples(plain)[key] for key in known}
             return Recipe(**flat | nested | {"out": Path(plain["out"])})
-        except (KeyError, TypeError) as error:
+        except (AttributeError, KeyError, TypeError) as error:
             raise LobsDICEError(
                 f"the settings were written by another version of lobsdice: {error}"
             ) from error

@@ -1,0 +1,105 @@
+"""A recipe is the same after it was written to a run folder and read again."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from made_runs import make_run
+from worlds import noise
+
+from lobsdice.algorithms import ALGORITHMS, BC, DemoDICE, LobsDICE
+from lobsdice.data.formats import ReadOptions, write
+from lobsdice.data.recordings import Preparation
+from lobsdice.errors import LobsDICEError
+from lobsdice.training.engine import Options
+from lobsdice.training.recipe import Recipe, read_recipe
+
+#: The keys that run folders have had since the first version; they must stay.
+KEYS = (
+    *("out", "expert", "offline", "labelled", "task", "demonstrations", "mixture", "env", "seeds"),
+    *("every", "episodes", "tensorboard", "wandb", "json"),
+    *("training", "preparation", "read", "algorithm", "name"),
+)
+
+
+@pytest.fixture
+def files(tmp_path) -> dict:
+    """Demonstrations without actions, and logs."""
+    write(tmp_path / "demos.npz", noise(40, seed=1).without_actions())
+    write(tmp_path / "logs.npz", noise(80, seed=0))
+    return {"expert": str(tmp_path / "demos.npz"), "offline": (str(tmp_path / "logs.npz"),)}
+
+
+def test_every_setting_survives_json(files):
+    recipe = Recipe(
+        **files,
+        out=Path("run"),
+        mixture=(1, 2, 3),
+        seeds=3,
+        every=7,
+        wandb="project",
+        training=Options(steps=9, hold_out=False),
+        preparation=Preparation(terminal="drop", subsample=2),
+        read=ReadOptions(observation_columns=("a", "b"), action_low=(-1.0,), action_high=(1.0,)),
+        algorithm=LobsDICE(alpha=0.5),
+    )
+    plain = json.loads(json.dumps(recipe.to_plain()))
+    assert tuple(plain) == KEYS
+    assert Recipe.from_plain(plain) == recipe
+
+
+@pytest.mark.parametrize("name", list(ALGORITHMS))
+def test_every_algorithm_is_found_again_by_its_name(name):
+    recipe = Recipe(out=Path("run"), algorithm=ALGORITHMS[name]())
+    assert recipe.to_plain()["name"] == name
+    assert Recipe.from_plain(recipe.to_plain()) == recipe
+
+
+def test_settings_that_are_not_known_are_ignored_but_hyperparameters_are_not(tmp_path):
+    plain = Recipe(out=tmp_path, algorithm=BC()).to_plain()
+    assert Recipe.from_plain(plain | {"later": 1}).algorithm == BC()
+    for wrong in ({"algorithm": {"faith": 3}}, {"name": "unheard-of"}, {"read": None}):
+        with pytest.raises(LobsDICEError, match="written by another version of lobsdice"):
+            Recipe.from_plain(plain | wrong)
+
+
+def test_files_are_found_from_another_working_folder(files, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    recipe = Recipe(out=Path("run"), expert="demos.npz", offline=("logs.npz",), algorithm=BC())
+    plain = recipe.to_plain()
+    assert (plain["expert"], plain["offline"]) == (files["expert"], list(files["offline"]))
+    missing = replace(recipe, expert="hopper/expert-v0")  # it may be the name of a dataset
+    assert missing.to_plain()["expert"] == "hopper/expert-v0"
+    assert missing.files() == ["logs.npz"]
+
+
+def test_a_fleet_has_one_run_a_seed(files, tmp_path):
+    recipe = Recipe(**files, out=tmp_path, seeds=2, algorithm=BC())
+    fleet = recipe.fleet(recipe.recordings())
+    assert [member.seed for member in fleet.members] == [0, 1]
+    assert len(fleet.datas) == 1 and len(fleet.datas[0].offline.s) == 80
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "name either --task or both --expert and --offline"),
+        ({"task": "hopper", "expert": "demos.npz"}, "name either --task"),
+        ({"expert": "demos.npz"}, "both --expert and --offline are needed"),
+    ],
+)
+def test_data_is_files_or_a_task(settings, message):
+    with pytest.raises(LobsDICEError, match=message):
+        Recipe(out=Path("run"), algorithm=BC(), **settings).recordings()
+
+
+def test_labels_are_asked_for_where_they_are_needed(files, tmp_path):
+    with pytest.raises(LobsDICEError, match="DemoDICE learns from demonstrations with actions"):
+        Recipe(**files, out=tmp_path, algorithm=DemoDICE()).recordings()
+
+
+def test_a_run_folder_that_was_moved_knows_where_it_is(tmp_path):
+    folder = make_run(tmp_path / "run", [], env="CartPole-v1")
+    recipe = read_recipe(folder.rename(tmp_path / "moved"))
+    assert recipe.out == tmp_path / "moved" and recipe.environment == "CartPole-v1"
