@@ -277,8 +277,9 @@ def test_the_commands_shown_exist(page, capsys):
 
 def test_the_mathematics_has_every_equation_that_the_code_cites():
     sources = "\n".join(path.read_text() for path in FOLDER.glob("src/**/*.py"))
-    cited = set(re.findall(r"eq\. (\w+)", sources))
-    listed = re.findall(r"`(\w+)`", (FOLDER / "docs/mathematics/dual.md").read_text())
+    cited = set(re.findall(r"eq\. (\(?\w+\)?)", sources))
+    page = (FOLDER / "docs/mathematics/dual.md").read_text()
+    listed = re.findall(r"^\| (\(\d+\)) \|", page, re.MULTILINE)
     assert cited and cited <= set(listed)
 
 

@@ -1,4 +1,4 @@
-"""What the paper proves of its dual objectives, for any values they are given."""
+"""The paper's propositions about its dual objectives, at arbitrary values."""
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ GAMMA, ALPHA = 0.9, 0.3
 
 @pytest.fixture
 def samples(key):
-    """States s, s' and values r at 40 samples of a six-state problem, and a p0."""
+    """States s, s' and values r of 40 samples of a problem with six states, and its p0."""
     k_s, k_next, k_r, k_init = jax.random.split(key, 4)
     s = jnp.concatenate([jnp.arange(6), jax.random.randint(k_s, (34,), 0, 6)])
     s_next = jax.random.randint(k_next, (40,), 0, 6)
@@ -29,7 +29,7 @@ def single(nu, samples, form):
 
 
 def double(point, samples, form):
-    """μ is one number a sample: the per-sample closed form is eq. approx_lagrangian_..."""
+    """A dual with one μ for each sample, as in eq. (20)."""
     s, s_next, r, p_init = samples
     mu, nu = point[:40], point[40:]
     e = duals.residual(-mu, nu[s], nu[s_next], GAMMA)

@@ -9,5 +9,5 @@ def world():
 
 @pytest.fixture
 def injective():
-    """Deterministic, and no two actions lead from a state to the same state."""
+    """A deterministic world in which different actions lead from a state to different states."""
     return make_world(seed=3, deterministic=True)

@@ -1,4 +1,4 @@
-"""Small worlds to solve, and an independent conic solver to compare with."""
+"""Small MDPs to solve, and an independent conic solver to compare with."""
 
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ def make_world(seed=0, states=6, actions=3, gamma=0.9, density=0.5, deterministi
     """A random MDP with the occupancies of two random policies."""
     rng = np.random.default_rng(seed)
     if deterministic:
-        # Distinct successors: the actions can be told from (s, s').
+        # Actions have different successors, so (s, s') reveals the action.
         order = np.argsort(rng.random((states, states)), axis=1)[:, :actions]
         transition = np.eye(states)[order]
     else:
@@ -56,7 +56,7 @@ def conic(world: World, objective):
 
 
 def divergence(p, q):
-    """Σ p log(p/q) for cvxpy, where q > 0; where q = 0, p is zero by itself."""
+    """Σ p log(p/q) for cvxpy, over the entries with q > 0; elsewhere p is zero anyway."""
     seen = np.argwhere(q > 0)
     p = cp.hstack([p[i, j] for i, j in seen])
     return cp.sum(cp.rel_entr(p, q[q > 0]))

@@ -1,4 +1,4 @@
-"""What the paper says of LobsDICE and its rivals on finite MDPs."""
+"""The paper's statements about LobsDICE and its baselines on finite MDPs."""
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ def log_ratio(world: World):
 
 
 def paper_dual(world: World, mu, nu, alpha=ALPHA):
-    """J(μ, ν) of eq. tabular_lobsdice_objective."""
+    """J(μ, ν) of eq. (52)."""
     value, _ = tabular_objective(
         jnp.asarray(mu),
         jnp.asarray(nu),
@@ -181,7 +181,7 @@ def test_smodice_misses_states_that_matching_states_finds(injective):
 
 
 def test_small_alpha_recovers_the_experts_pairs(world):
-    """Matching pairs is exact as α → 0, and the distance falls with it."""
+    """The distance to the expert's pairs falls with α, and is zero in the limit."""
     distances = []
     for alpha in (1e-1, 1e-2, 1e-3, 1e-4):
         solution = tabular.lobsdice(
@@ -193,7 +193,7 @@ def test_small_alpha_recovers_the_experts_pairs(world):
 
 
 def test_matching_states_cannot_tell_directions_on_a_ring_and_matching_pairs_can():
-    """Appendix A, with a third action that stays: the expert walks one way."""
+    """Appendix A, with a third action that stays; the expert walks in one direction."""
     size = 6
     moves = [np.roll(np.eye(size), step, axis=1) for step in (1, -1, 0)]
     mdp = tabular.MDP(np.stack(moves, axis=1), np.full(size, 1 / size), 0.95)
@@ -224,7 +224,7 @@ def test_the_single_sample_dual_is_exact_in_deterministic_mdps(injective):
 
 
 def test_the_single_sample_dual_is_biased_in_stochastic_mdps(world):
-    """Its flow may choose s': the bound lies below the optimum, the policy off the expert."""
+    """Its flow may choose s', so its optimum is lower, and its policy differs from the expert's."""
     arguments = (world.mdp, world.d_expert, world.d_offline)
     exact = tabular.lobsdice(*arguments, alpha=1e-3)
     sampled = tabular.single_sample(*arguments, alpha=1e-3)
@@ -238,7 +238,7 @@ def test_the_single_sample_dual_is_biased_in_stochastic_mdps(world):
 
 
 def test_the_single_sample_minimum_is_that_of_the_networks_dual(world):
-    """The same function that networks train, minimised by BFGS over a table of ν."""
+    """The function that networks minimise has the same minimum over a table of ν, by BFGS."""
     solution = tabular.single_sample(world.mdp, world.d_expert, world.d_offline, mix=0.0)
     p = jnp.asarray(world.d_offline[..., None] * world.mdp.transition).ravel()
     s, _, s_next = (i.ravel() for i in np.indices(world.mdp.transition.shape))

@@ -1,4 +1,4 @@
-"""Finite MDPs: occupancies and values against simulation by matrix powers, and estimates."""
+"""Occupancies and values of finite MDPs against explicit sums, and estimates from counts."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def sparse(mdp):
 
 
 def rollout(mdp, policy, steps=400):
-    """(1-γ) Σ_t γ^t Pr(s_t = s), summed as it is written."""
+    """(1-γ) Σ_t γ^t Pr(s_t = s), by summing over t."""
     chain = np.einsum("sa,sat->st", policy, mdp.transition)
     p, total = mdp.initial, np.zeros(mdp.states)
     for t in range(steps):

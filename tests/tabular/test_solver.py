@@ -1,4 +1,4 @@
-"""That the solver is right: against a conic solver, at its certificate, and for hard settings."""
+"""The solver against a conic solver, its certificate, and hard problems."""
 
 from typing import Any
 
@@ -7,8 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from tabular.mdps import conic, divergence, make_world
 
 from lobsdice import tabular
@@ -100,7 +99,7 @@ def test_the_gap_closes_whatever_the_problem(seed, size, density, gamma, log_alp
 
 
 def counted(seed, trajectories, beta, states=20, actions=4, length=60, gamma=0.95):
-    """Counts of a few short trajectories of a uniform policy in a random MDP, and expert pairs."""
+    """Counts of a few short episodes of a uniform policy in a random MDP, and expert pairs."""
     rng = np.random.default_rng(seed)
     transition = np.zeros((states, actions, states))
     for row in transition.reshape(-1, states):
@@ -126,7 +125,7 @@ def counted(seed, trajectories, beta, states=20, actions=4, length=60, gamma=0.9
 
 @pytest.fixture(scope="module")
 def estimates():
-    """96 estimated MDPs, from one short trajectory to a hundred."""
+    """96 estimated MDPs, each from 1 to 100 short episodes."""
     cells = [(n, beta) for n in (1, 3, 10, 100) for beta in (0.01, 1.0)]
     made = [counted(i, *cells[i % len(cells)]) for i in range(96)]
     counts, d_expert = (np.stack(part) for part in zip(*made, strict=True))
@@ -151,7 +150,7 @@ def test_every_method_solves_estimated_mdps(estimates, name):
 
 
 def test_a_batch_gives_what_its_parts_give(estimates):
-    """The whole goes through chunks that shed what is finished; three problems are one chunk."""
+    """The batch is solved in several chunks, three of its problems in a single one."""
     mdp, d_expert, d_offline = estimates
     batch = tabular.lobsdice(*estimates, alpha=0.01)
     few = np.array([0, 70, 95])

@@ -1,4 +1,4 @@
-"""Large sparse MDPs: the same answers as dense ones, and a grid that a dense solver cannot hold."""
+"""Sparse MDPs have the same solutions as dense ones, and may be much larger."""
 
 import numpy as np
 import pytest
@@ -48,7 +48,7 @@ def test_inverse_dynamics_cloning_is_the_same_for_sparse_mdps():
 
 
 def grid(side, samples, gamma=0.95, seed=0):
-    """An estimated grid world with slippery moves, and pairs of an expert bound for the centre."""
+    """An estimated grid world with random slips, and pairs of an expert who walks to the centre."""
     rng = np.random.default_rng(seed)
     size = side * side
     y, x = np.divmod(np.arange(size), side)

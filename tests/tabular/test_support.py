@@ -1,4 +1,4 @@
-"""What happens at the edge of the data: unseen actions, dead ends, unseen experts, bad input."""
+"""Actions and expert pairs that are not in the data, dead ends, and bad input."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from lobsdice.tabular.support import Fault
 
 
 def corridor(gamma=0.9):
-    """Six states in a row; action 0 stays, 1 goes on, 2 goes back; the last state is a wall."""
+    """Six states in a row; action 0 stays, 1 goes right, 2 goes left; walls at both ends."""
     here = np.arange(6)
     to = np.stack([here, np.minimum(here + 1, 5), np.maximum(here - 1, 0)], axis=1)
     return tabular.MDP(np.eye(6)[to], np.eye(6)[0], gamma)
@@ -45,7 +45,7 @@ def test_actions_never_seen_have_no_occupancy(world):
 def test_a_state_that_the_data_never_leaves_is_absorbing():
     mdp, d_offline = from_walk([0, 1, 2, 3], [1, 1, 1])
     solution = tabular.lobsdice(mdp, pairs_of((0, 1), (1, 2), (2, 3)), d_offline)
-    # One way only: 0, 1, 2 once each, then for ever in 3.
+    # The only path visits 0, 1 and 2 once each, then stays in 3 for ever.
     expected = [0.1, 0.09, 0.081, 0.729, 0, 0]
     np.testing.assert_allclose(solution.occupancy.sum(1), expected, atol=1e-12)
     assert solution.converged
@@ -61,7 +61,7 @@ def test_where_nothing_is_known_the_policy_is_uniform():
 
 
 def test_where_the_flow_cannot_go_the_policy_is_the_behaviour():
-    """The data has seen states 4 and 5, but no start leads there."""
+    """States 4 and 5 are in the data, but cannot be reached from the initial state."""
     counts = np.zeros((6, 3, 6))
     counts[0, 1, 1] = counts[1, 2, 0] = counts[4, 1, 5] = 1
     counts[5, 2, 4], counts[5, 1, 5] = 1, 3

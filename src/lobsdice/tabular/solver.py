@@ -279,7 +279,7 @@ def restrict(offline: Offline, objective: Objective, gamma: float, on: support.M
     """The convex problems on the pairs (s,a) of a mask."""
     transition, source = offline.transition, (1 - gamma) * offline.initial
     if gamma == 1:
-        # Σ x = 1 joins the flow constraint as a constant inflow: x out - x in + r Σ x = r.
+        # The constraint Σ x = 1 joins the flow constraint, as b Σ x = b with b = source.
         source = on.any(2) / np.maximum(on.any(2).sum(1, keepdims=True), 1)
         transition = transition - source[:, None, None, :]
     return Problem(
