@@ -17,9 +17,9 @@ def page(runs: Sequence[RunRecord]) -> str:
     variants = [v for run, name in zip(runs, names, strict=True) for v in _labelled(run, name)]
     metrics = list(dict.fromkeys(metric for run in runs for metric in run.metrics))
     return document(
-        f"Comparison of {len(runs)} runs",
+        f"Comparison of {plural(len(runs), 'run folder')}",
         tag("p", "lobsdice report", class_="eyebrow"),
-        tag("h1", f"{plural(len(runs), 'run')} side by side"),
+        tag("h1", f"{plural(len(runs), 'run folder')} side by side"),
         tag("p", _scope(variants), class_="lead"),
         (notices(run) for run in runs),
         section("Outcomes", outcomes(variants, metrics)),
@@ -62,7 +62,7 @@ def _differences(runs: Sequence[RunRecord], names: Sequence[str]) -> Html:
 
 
 def _setting(name: str) -> str:
-    """Return a setting in words: \"ratio penalty\" for algorithm.ratio_penalty."""
+    """Return a setting in words: `algorithm.ratio_penalty` is the ratio penalty."""
     part, _, rest = name.partition(".")
     return (part if rest in ("", "name") else rest).replace("_", " ")
 

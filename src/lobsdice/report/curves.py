@@ -44,7 +44,7 @@ MEANING = {
     "ratio_calibration": ("Calibration error", "The error of the discriminator's probabilities."),
     "flow_residual": (
         "Flow residual",
-        "The distance of the weighted logs from the occupancy of any policy; 0 is best.",
+        "The violation of the flow constraint by the weighted logs; 0 is best.",
     ),
     "expert_distance": (
         "Distance to the expert",

@@ -314,7 +314,7 @@ def test_runs_stand_side_by_side(lobsdice, world, browser, tmp_path):
     result = lobsdice("report", *words)
     assert result.code == 0 and result.err == f"left out: {tmp_path} holds no run\n"
     browser.open(out)
-    assert browser.text("h1") == "2 runs side by side"
+    assert browser.text("h1") == "2 run folders side by side"
     assert browser.text("table[aria-label='Differing settings']") == "settingrunotheralpha0.10.5"
     box = plot(browser, "Return")
     browser.move(box["x"] + box["width"] - 1, box["y"] + 1)

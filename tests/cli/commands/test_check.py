@@ -1,0 +1,66 @@
+"""`lobsdice data check`, run as a user runs it."""
+
+import json
+
+
+def test_check_says_what_a_learner_sees(lobsdice, demonstrations, recording):
+    files = ("--expert", demonstrations, "--offline", recording)
+    report = json.loads(lobsdice("data", "check", *files, "--json").out)
+    assert report["expert_pairs"] == 7
+    assert report["offline_transitions"] == 10
+    assert report["initial_states"] == 4
+    assert report["expert_pairs_in_offline"] == 0
+    assert "offline transitions 10" in " ".join(lobsdice("data", "check", *files).out.split())
+
+
+def test_columns_in_another_order_are_noticed_even_after_a_conversion(lobsdice, tmp_path):
+    rows = "episode,obs_level,obs_flow,action_0\n0,1,7,-0.5\n0,2,8,1\n0,3,9,\n"
+    swapped = "episode,obs_flow,obs_level\n0,5,2\n0,6,3\n"
+    for name, text in (("logs", rows), ("demos", swapped)):
+        (tmp_path / f"{name}.csv").write_text(text)
+        lobsdice("data", "convert", tmp_path / f"{name}.csv", tmp_path / f"{name}.npz")
+    assert "obs_level" in lobsdice("data", "info", tmp_path / "logs.npz").out
+    files = ("--expert", tmp_path / "demos.npz", "--offline", tmp_path / "logs.npz")
+    assert "column 0 is 'obs_flow', not 'obs_level'" in lobsdice("data", "check", *files).err
+
+
+def test_check_takes_the_options_of_prepare(lobsdice, demonstrations, recording):
+    options = ("--initial", "all", "--terminal", "absorbing", "--subsample", "2")
+    files = ("--expert", demonstrations, "--offline", recording)
+    report = json.loads(lobsdice("data", "check", *files, *options, "--json").out)
+    assert report["initial_states"] == 10
+    assert report["state_size"] == 4
+
+
+def test_check_refuses_a_leak_unless_it_is_meant(lobsdice, recording):
+    files = ("--expert", recording, "--offline", recording)
+    result = lobsdice("data", "check", *files)
+    assert result.code == 2 and "10 of the 10 expert pairs" in result.err
+    report = json.loads(lobsdice("data", "check", *files, "--allow-leak", "--json").out)
+    assert report["expert_pairs_in_offline"] == 10
+
+
+def test_check_takes_several_offline_files(lobsdice, tmp_path, demonstrations, recording):
+    a, b = tmp_path / "a.npz", tmp_path / "b.npz"
+    assert lobsdice("data", "split", recording, "--first", "1", "-o", a, "--rest", b).code == 0
+    result = lobsdice("data", "check", "--expert", demonstrations, "--offline", a, b, "--json")
+    assert json.loads(result.out)["sources"] == {"a": 3, "b": 7}
+
+
+def test_demonstrations_need_not_have_the_columns_of_actions(lobsdice, tmp_path):
+    """The options are for all files, but the demonstrations have no actions."""
+    demos, logs = tmp_path / "demos.csv", tmp_path / "logs.csv"
+    demos.write_text("episode,obs_0\n0,0\n0,1\n0,2\n1,0\n1,2\n")
+    logs.write_text("episode,obs_0,torque_0\n0,0,0.5\n0,3,1\n0,1,\n1,2,0\n1,0,1\n1,3,\n")
+    named = ("--action-columns", "torque*", "--action-low", "-1", "--action-high", "1")
+    files = ("--expert", demos, "--offline", logs)
+    report = json.loads(lobsdice("data", "check", *files, *named, "--json").out)
+    assert (report["expert_pairs"], report["offline_transitions"]) == (3, 4)
+    mistaken = lobsdice("data", "check", "--expert", logs, "--offline", demos, *named)
+    assert mistaken.code == 2
+    assert f"{demos}: the action pattern 'torque*' matches no column" in mistaken.err
+
+
+def test_check_refuses_offline_data_without_actions(lobsdice, demonstrations):
+    result = lobsdice("data", "check", "--expert", demonstrations, "--offline", demonstrations)
+    assert result.code == 2 and "no actions" in result.err
