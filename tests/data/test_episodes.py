@@ -55,7 +55,7 @@ def test_first_selections_are_disjoint():
         episodes.first(3, skip=1)
     with pytest.raises(LobsDICEError, match="cannot take 0 episodes"):
         episodes.first(0)
-    with pytest.raises(LobsDICEError, match="leaves no episodes"):
+    with pytest.raises(LobsDICEError, match="the selection has no episodes"):
         episodes.select(slice(5, None))
 
 
@@ -109,10 +109,12 @@ def test_integer_actions_take_a_box_where_one_is_given():
 
 
 def test_the_source_of_an_episode_has_a_name():
-    with pytest.raises(LobsDICEError, match="source row 1 is 2, but there are 2 source names"):
+    with pytest.raises(
+        LobsDICEError, match="source, row 1: there is no source 2, because source_names has 2"
+    ):
         make(source=[0, 2, 1], source_names=("a", "b"))
 
 
 def test_actions_and_their_space_come_together():
-    with pytest.raises(LobsDICEError, match="come together or not at all"):
+    with pytest.raises(LobsDICEError, match="must be given together or not at all"):
         make(actions=None, action_space=Discrete(2))

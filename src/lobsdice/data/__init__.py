@@ -1,1 +1,1 @@
-"""Recordings: read, checked, audited, and prepared for a learner. Nothing here imports JAX."""
+"""Reading, checking, auditing and preparing recorded episodes. Nothing here imports JAX."""

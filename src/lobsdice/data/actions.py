@@ -1,4 +1,4 @@
-"""Arrays of actions: their type, and the space of those that come without one."""
+"""Arrays of actions: their type, and the space of actions that come without one."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,18 +9,27 @@ from lobsdice.data.spaces import FLOAT32_MAX, Actions, ActionSpace, Box, Discret
 from lobsdice.errors import LobsDICEError
 
 
+def with_space(actions: ArrayLike, space: ActionSpace | None) -> tuple[Actions, ActionSpace]:
+    """The actions in the type of their space, and that space; without one, it is inferred."""
+    typed = as_actions(actions)
+    space = space or infer_space(typed)
+    if isinstance(space, Box) and typed.dtype == np.int64:
+        typed = typed[:, None].astype(np.float32)
+    return typed, space
+
+
 def as_actions(actions: ArrayLike) -> Actions:
-    """Integers of shape (steps,) for discrete actions, float32 of shape (steps, size) otherwise."""
+    """Integers as discrete actions of shape (steps,), reals as float32 of shape (steps, size)."""
     array = np.asarray(actions)
-    if array.dtype == object or array.dtype.kind not in "biuf":
+    if array.dtype.kind not in "biuf":
         raise LobsDICEError(f"actions must be numbers, not {array.dtype}")
     if array.dtype.kind in "biu":
         if array.ndim == 2 and array.shape[1] == 1:
             array = array[:, 0]
         if array.ndim != 1:
             raise LobsDICEError(
-                f"actions holds integers of shape {array.shape}; discrete actions are one integer "
-                "a step, continuous actions must be floats"
+                f"actions holds integers of shape {array.shape}; store discrete actions as one "
+                "integer a step and continuous actions as floats"
             )
         return array.astype(np.int64, copy=False)
     if array.ndim == 1:
@@ -29,10 +38,10 @@ def as_actions(actions: ArrayLike) -> Actions:
 
 
 def infer_space(actions: Actions) -> ActionSpace:
-    """The space of actions that came without one.
+    """The space of these actions, inferred from their values.
 
-    Integers: as many actions as the largest one needs. Reals: [-1, 1] where they all fit, otherwise
-    the smallest and largest value of each column (widened where a column is constant).
+    Integers count from 0 to the largest one. Reals have the bounds -1 and 1 if all of them fit,
+    else the smallest and the largest value of each column. A constant column gets a margin.
     """
     if not len(actions):
         raise LobsDICEError("actions is empty")
@@ -43,6 +52,6 @@ def infer_space(actions: Actions) -> ActionSpace:
         check_finite("actions", actions)
     if (low >= -1).all() and (high <= 1).all():
         return Box.of(-np.ones_like(low), np.ones_like(high))
-    # A constant column needs some width; 1 would vanish in the rounding of very large values.
+    # A margin of 1 would vanish in the rounding of very large values.
     margin = np.where(low == high, np.maximum(1, 1e-3 * np.abs(low)), 0)
     return Box.of(*np.clip([low - margin, high + margin], -FLOAT32_MAX, FLOAT32_MAX))

@@ -1,7 +1,7 @@
-"""Recorded episodes, with their ends: what every file format is read into.
+"""Recorded episodes, which every file format is read into and written from.
 
-An episode of T steps has T+1 observations, s_0 .. s_T, and T actions. All episodes of a set lie one
-after the other in the same arrays, so that millions of steps cost no Python loop.
+An episode of T steps has T+1 observations, s_0 .. s_T, and T actions. All episodes of a dataset lie
+one after the other in the same arrays, so that millions of steps need no Python loop.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -12,39 +12,39 @@ import numpy as np
 from jaxtyping import Bool, Float32, Int64
 from numpy.typing import ArrayLike
 
-from lobsdice.data.actions import as_actions, infer_space
+from lobsdice.data.actions import with_space
 from lobsdice.data.checks import check_episodes, numeric
 from lobsdice.data.repeats import repeated_episodes
 from lobsdice.data.rows import column_range, offsets, ranges
 from lobsdice.data.spaces import Actions, ActionSpace, Box
 from lobsdice.errors import LobsDICEError
 
-#: The fields of `Episodes` that hold the recorded numbers.
+#: The fields of `Episodes` whose numbers are checked one by one.
 NUMBERS = ("observations", "actions", "rewards")
 
 
 @dataclass(frozen=True, eq=False)
 class Episodes:
-    """A set of episodes; one that exists is valid. Make it with `Episodes.from_arrays`."""
+    """Episodes that have been checked. Make them with `Episodes.from_arrays`."""
 
     observations: Float32[np.ndarray, "rows state"]
-    """T+1 rows for each episode of T steps, episode after episode."""
+    """T+1 rows for each episode of T steps, one episode after the other."""
     lengths: Int64[np.ndarray, " episodes"]
-    """T, the number of steps, of each episode; at least 1."""
+    """The number of steps T of each episode, at least 1."""
     terminated: Bool[np.ndarray, " episodes"]
-    """True where the environment ended the episode, False where the recording was cut."""
+    """True if the environment ended the episode, False if only the recording stopped."""
     actions: Actions | None = None
-    """T rows for each episode, in the user's units; None for state-only recordings."""
+    """T rows for each episode, in the user's units; None if no actions were recorded."""
     rewards: Float32[np.ndarray, " steps"] | None = None
-    """Never used for learning; kept to report returns."""
+    """One number a step. Used to report returns, never for learning."""
     action_space: ActionSpace | None = None
     source: Int64[np.ndarray, " episodes"] | None = None
-    """Which of `source_names` each episode comes from, where several sources are mixed."""
+    """The place in `source_names` of each episode's source, if the sources are known."""
     source_names: tuple[str, ...] = ()
     observation_names: tuple[str, ...] = ()
-    """What the numbers of an observation are called, where the file says so."""
+    """The names of the columns of `observations`, if the file has them."""
     valid: InitVar[bool] = False
-    """True if all fields are known to be right, so that nothing is checked again."""
+    """True if the caller has checked all fields, so that they are not checked again."""
 
     def __post_init__(self, valid: bool):
         if not valid:
@@ -65,19 +65,17 @@ class Episodes:
         observation_names: Sequence[str] = (),
         checked: Collection[str] = (),
     ) -> "Episodes":
-        """Episodes from anything array-like, converted to the types above; errors name key and row.
+        """Episodes from arrays, lists or whatever NumPy takes; errors name the key and the row.
 
-        Without `terminated` every episode counts as truncated. Without `action_space` it is
-        `infer_space(actions)`. `checked` names the `NUMBERS` that the caller has checked already.
+        Without `terminated`, every episode counts as truncated. Without `action_space`, the space
+        is inferred from the actions. `checked` lists those of the arrays of numbers
+        (observations, actions, rewards) that the caller has already checked.
         """
         lengths = numeric("episode_lengths", lengths, np.int64)
         if terminated is None:
             terminated = np.zeros(len(lengths), bool)
         if actions is not None:
-            actions = as_actions(actions)
-            action_space = action_space or infer_space(actions)
-            if isinstance(action_space, Box) and actions.dtype == np.int64:
-                actions = actions[:, None].astype(np.float32)
+            actions, action_space = with_space(actions, action_space)
         fields = {
             "observations": numeric("observations", observations, np.float32, ndim=2),
             "lengths": lengths,
@@ -89,9 +87,8 @@ class Episodes:
             "source_names": tuple(map(str, source_names)),
             "observation_names": tuple(map(str, observation_names)),
         }
-        check_episodes(
-            fields, checked
-        )  # not by the constructor, before which a type checker would speak
+        # Before the constructor, whose annotations a type checker at run time would read first.
+        check_episodes(fields, checked)
         return cls(**fields, valid=True)
 
     def __len__(self) -> int:
@@ -100,12 +97,12 @@ class Episodes:
 
     @property
     def steps(self) -> int:
-        """The number of transitions in all episodes."""
+        """The number of steps of all episodes together."""
         return int(self.lengths.sum())
 
     @property
     def state_size(self) -> int:
-        """How many numbers an observation has."""
+        """The number of columns of `observations`."""
         return self.observations.shape[1]
 
     @cached_property
@@ -120,7 +117,7 @@ class Episodes:
 
     @cached_property
     def step_rows(self) -> Int64[np.ndarray, " steps"]:
-        """The row of `observations` that each step leaves; the step enters the row below it."""
+        """The row of `observations` before each step; the row after the step is the next one."""
         return np.arange(self.steps) + self.step_episodes
 
     @cached_property
@@ -130,7 +127,7 @@ class Episodes:
 
     @property
     def step_numbers(self) -> Int64[np.ndarray, " steps"]:
-        """The number of each step in its episode, from 0."""
+        """The number of each step in its episode, counted from 0."""
         return np.arange(self.steps) - self.step_starts[self.step_episodes]
 
     @cached_property
@@ -149,20 +146,20 @@ class Episodes:
         return repeated_episodes(self.observations, self.lengths)
 
     def returns(self) -> np.ndarray | None:
-        """The sum of each episode's rewards, where they were recorded."""
+        """The sum of each episode's rewards, if rewards were recorded."""
         if self.rewards is None:
             return None
         return np.add.reduceat(self.rewards.astype(np.float64), self.step_starts)
 
     def without_actions(self) -> "Episodes":
-        """The same recordings as an observer sees them."""
+        """The same episodes without their actions."""
         return replace(self, actions=None, action_space=None, valid=True)
 
     def select(self, which: ArrayLike | slice) -> "Episodes":
         """The episodes with these numbers, in this order."""
         index = np.arange(len(self))[which if isinstance(which, slice) else np.asarray(which)]
         if not len(index):
-            raise LobsDICEError("the selection leaves no episodes")
+            raise LobsDICEError("the selection has no episodes")
         lengths = self.lengths[index]
         rows = ranges(self.starts[index], lengths + 1)
         steps = ranges(self.step_starts[index], lengths)
@@ -178,7 +175,7 @@ class Episodes:
         )
 
     def first(self, n: int, *, skip: int = 0) -> "Episodes":
-        """The first `n` episodes after the first `skip`, so that two selections can be disjoint."""
+        """The `n` episodes that follow the first `skip` ones."""
         if n < 1 or skip < 0:
             raise LobsDICEError(f"cannot take {n} episodes after the first {skip}")
         if skip + n > len(self):
@@ -189,9 +186,9 @@ class Episodes:
 
 
 def concatenate(parts: Sequence[Episodes], called: Sequence[str] = ()) -> Episodes:
-    """All episodes of `parts`, which must agree in what they record; source labels are kept.
+    """All episodes of `parts` in one dataset, with their sources.
 
-    Errors speak of them as they are `called`, or by their numbers.
+    Observations and action spaces must agree. `called` are the names of the parts in errors.
     """
     if not parts:
         raise LobsDICEError("there are no episodes to put together")
@@ -222,34 +219,34 @@ def _check_same_space(
         return
     if space is None or others is None:
         without, with_them = (name, other) if space is None else (other, name)
-        raise LobsDICEError(f"{without} has no actions, but {with_them} has")
-    same = "`action_low` and `action_high`" if isinstance(space, Box) else "`action_count`"
+        raise LobsDICEError(f"{without} has no actions, but {with_them} has some")
+    stated = "`action_low` and `action_high`" if isinstance(space, Box) else "`action_count`"
     raise LobsDICEError(
-        f"{name} has the actions {space}, {other} has {others}; "
-        f"if they are the same, say so with {same}"
+        f"{name} has the action space {space}, but {other} has {others}; "
+        f"if both are the same space, state it with {stated}"
     )
 
 
 def check_states(name: str, episodes: Episodes, other: str, others: Episodes) -> None:
-    """Raise if two sets cannot observe the same things in the same order."""
+    """Raise an error if two datasets differ in the number or the order of their observations."""
     if episodes.state_size != others.state_size:
         raise LobsDICEError(
             f"{name} has observations of {episodes.state_size} numbers, "
-            f"{other} has {others.state_size}"
+            f"but {other} has observations of {others.state_size}"
         )
     ours, theirs = episodes.observation_names, others.observation_names
-    # Other names may mean the same; the same names in another order cannot.
+    # Different names may mean the same things; the same names in another order cannot.
     if ours != theirs and sorted(ours) == sorted(theirs):
         place = next(i for i, pair in enumerate(zip(ours, theirs, strict=True)) if len({*pair}) > 1)
         raise LobsDICEError(
             f"{name} has its observations in another order than {other}: column {place} is "
-            f"'{ours[place]}', not '{theirs[place]}'; name them one by one with "
+            f"'{ours[place]}', not '{theirs[place]}'; list the columns in one order with "
             "`observation_columns`"
         )
 
 
 def mixture(sources: Mapping[str, Episodes]) -> Episodes:
-    """The episodes of several named sources, each episode labelled with its source."""
+    """All episodes of several named sources; each episode remembers its source."""
     return concatenate(
         [
             replace(part, source=np.zeros(len(part), np.int64), source_names=(name,), valid=True)

@@ -1,4 +1,4 @@
-"""Writing files so that a reader sees the old one or the new one, never half of either."""
+"""Atomic writing of files, and the folder of the cache."""
 
 import os
 import secrets
@@ -12,9 +12,10 @@ from lobsdice.errors import LobsDICEError
 
 @contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
-    """A temporary path beside `path`, for a file or a folder, that replaces `path` on success.
+    """A temporary path for a file or a folder, which replaces `path` at the end of the block.
 
-    If the block raises, or the disk is full, `path` is left as it was.
+    Readers see the old contents or the new ones, never a part. If the block raises an error, or the
+    disk is full, `path` stays as it was.
     """
     path = Path(path)
     temporary, old = _beside(path), _beside(path)
@@ -22,7 +23,7 @@ def atomic(path: str | Path) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
         if temporary.is_dir() and path.is_dir():
-            os.replace(path, old)  # a folder cannot replace one that is not empty
+            os.replace(path, old)  # a folder cannot replace a folder that is not empty
         os.replace(temporary, path)
     except OSError as error:
         raise LobsDICEError(f"cannot write {path}: {error.strerror or error}") from error
@@ -34,7 +35,7 @@ def atomic(path: str | Path) -> Iterator[Path]:
 
 
 def _beside(path: Path) -> Path:
-    """A new name in the same folder; some writers (np.savez) go by the suffix, so that it stays."""
+    """A new name in the same folder. It keeps the suffix, which some writers (np.savez) need."""
     return path.with_name(f".{path.stem}.{secrets.token_hex(4)}{path.suffix}")
 
 
@@ -42,12 +43,12 @@ def _remove(path: Path) -> None:
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:
-        with suppress(OSError):  # not there, or under a parent that is no folder
+        with suppress(OSError):  # the path does not exist, or its parent is a file
             path.unlink()
 
 
 def cache_folder() -> Path:
-    """Where collected data is kept: $LOBSDICE_CACHE, or `lobsdice` in the user's cache folder."""
+    """The folder of collected data: $LOBSDICE_CACHE, or `lobsdice` in the user's cache folder."""
     if named := os.environ.get("LOBSDICE_CACHE"):
         return Path(named)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lobsdice"

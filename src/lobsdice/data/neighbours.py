@@ -1,8 +1,7 @@
-"""Nearest neighbours among millions of rows, by blocks of matrix products.
+"""Nearest neighbours by matrix products: a k-d tree is slower in 20 to 60 dimensions.
 
-In the 20 to 60 dimensions of a pair (s, s') a k-d tree visits nearly every leaf, so that all
-distances are computed. The neighbour is found in float32 and its distance then computed in float64:
-the distance is that of a row that is nearest up to rounding.
+A state pair (s, s') has that many, and there a k-d tree visits nearly every leaf. The neighbour is
+found in float32, so that it is the nearest row up to rounding. Its distance is exact.
 """
 
 import os
@@ -14,7 +13,7 @@ from jaxtyping import Float32, Float64, Int64
 
 from lobsdice.data.machine import cores
 
-#: A block of products, 4 MB, stays in the processor's cache while its smallest entries are found.
+#: The products of one block take 4 MB, which fit the processor's cache.
 POINTS, QUERIES = 2048, 512
 
 Rows = Float32[np.ndarray, "_ width"]
@@ -29,11 +28,11 @@ def nearest(
     excluded: tuple[Int64[np.ndarray, " queries"], Int64[np.ndarray, " points"]] | None = None,
     advance: Callable[[int], None] = lambda n: None,
 ) -> Found:
-    """The distance of each query to its nearest point, and the number of that point.
+    """The distance from each query to its nearest point, and the number of that point.
 
-    `excluded` are the groups of the queries and of the points, those of the points in ascending
-    order: points of a query's own group do not count, and where all points are of that group the
-    distance is infinite. `advance` is told how many queries are done.
+    `excluded` holds a group number for each query and for each point, the latter in ascending
+    order. Points of a query's own group do not count. If there are no others, the distance is
+    infinite. `advance` is called with the number of queries done since its last call.
     """
     index = np.empty(len(queries), np.int64)
     found = np.empty(len(queries), bool)
@@ -53,18 +52,18 @@ def nearest(
 
 
 def _threads() -> int:
-    """One a processor, unless each matrix product has threads too: both together only wait."""
+    """One thread a core, or one if matrix products use threads of their own."""
     return cores() if os.environ.get("OPENBLAS_NUM_THREADS") == "1" else 1
 
 
 def _extended(points: Rows) -> Float32[np.ndarray, "n more"]:
-    """Each point y followed by −|y|²/2, so that one product with (x, 1) ranks by distance."""
+    """Each point y with −|y|²/2 appended: its product with (x, 1) is larger if y is nearer to x."""
     squares = np.einsum("ij,ij->i", points, points)
     return np.concatenate([points, -squares[:, None] / 2], axis=1)
 
 
 def _own(groups: Groups, point_groups: Groups) -> Int64[np.ndarray, "n 2"]:
-    """From where to where the points of each query's own group lie."""
+    """The first point of each query's own group, and the first point after the group."""
     sides = [np.searchsorted(point_groups, groups, side) for side in ("left", "right")]
     return np.stack(sides, axis=1).astype(np.int64)
 
@@ -72,6 +71,7 @@ def _own(groups: Groups, point_groups: Groups) -> Int64[np.ndarray, "n 2"]:
 def _search(
     queries: Rows, extended: np.ndarray, own: Int64[np.ndarray, "n 2"] | None
 ) -> tuple[Int64[np.ndarray, " n"], np.ndarray]:
+    """The nearest point of each query, and True where there is one."""
     x = np.concatenate([queries, np.ones_like(queries[:, :1])], axis=1)
     best = np.full(len(x), -np.inf, np.float32)
     index = np.zeros(len(x), np.int64)
@@ -88,6 +88,7 @@ def _search(
 
 
 def _hide(scores: np.ndarray, own: Int64[np.ndarray, "n 2"]) -> None:
+    """Overwrite the scores of each query's own group, so that they are never the largest."""
     first, last = np.clip(own, 0, scores.shape[1]).T
     for row in np.flatnonzero(first < last):
         scores[row, first[row] : last[row]] = -np.inf

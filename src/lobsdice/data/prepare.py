@@ -1,18 +1,18 @@
-"""What an offline learner from observation may see: built once from episodes, never mutated.
+"""Training data, built once from episodes and never changed.
 
-Two choices that the paper and its code leave open, or disagree on, are named options here.
+Two choices on which the paper and its code are silent, or disagree, are options here.
 
-`initial`, the states that stand for p0:
-    first       the first state of each offline episode (default; as in the authors' release)
-    all         every state that the offline data leaves (the paper's appendix on MuJoCo)
+`initial` chooses the states that stand for the initial distribution p0:
+    first       the first state of each offline episode (default; as in the authors' code)
+    all         every offline state but the final ones (as in appendix I.2 of the paper)
 
-`terminal`, what follows the last action of an episode that the environment ended:
+`terminal` chooses the next state of the last transition of an episode that terminated:
     keep        the true final state (default)
-    absorbing   an absorbing state that loops on itself, told apart by an extra indicator feature
+    absorbing   an absorbing state, marked by an extra feature, that leads to itself
                 (discriminator-actor-critic, Kostrikov et al. 2019)
-    restart     the first state of the next episode (as in the authors' release)
-    drop        nothing: these transitions are left out
-Truncated episodes always keep their true final state, whatever the option.
+    restart     the first state of the next episode (as in the authors' code)
+    drop        none: these transitions are left out
+Truncated episodes always keep their true final state.
 """
 
 import warnings
@@ -23,6 +23,7 @@ import numpy as np
 from jaxtyping import Float, Float32, Int, Int64
 
 from lobsdice.data.episodes import Episodes, check_states
+from lobsdice.data.normaliser import SCALE_OFFSET, Normaliser, fit_normaliser, scale_remarks
 from lobsdice.data.repeats import shared_rows
 from lobsdice.data.spaces import ActionSpace, Box
 from lobsdice.errors import DataWarning, LobsDICEError
@@ -30,20 +31,14 @@ from lobsdice.errors import DataWarning, LobsDICEError
 Initial = Literal["first", "all"]
 Terminal = Literal["keep", "absorbing", "restart", "drop"]
 
-#: Added to each standard deviation, so that a constant feature is not divided by zero.
-SCALE_OFFSET = 1e-3
-
-#: How much of a standard deviation may lie between a feature's value and the next float32.
-RESOLUTION = 1e-4
-
 States = Float32[np.ndarray, "n state"]
 InnerActions = Float32[np.ndarray, "n action"] | Int64[np.ndarray, " n"]
 
 
 class Observations(NamedTuple):
-    """Pairs of a state and the next one: all that is known of an expert.
+    """State pairs (s, s'): all that is known of an expert.
 
-    The arrays are NumPy's in a data set, and JAX's in a batch.
+    The arrays are NumPy's in a dataset and JAX's in a batch.
     """
 
     s: Float[Any, "n state"]
@@ -51,33 +46,16 @@ class Observations(NamedTuple):
 
 
 class Transitions(NamedTuple):
-    """A state, the action taken there (reals scaled to [-1, 1]) and the next state."""
+    """Transitions (s, a, s'); real actions are scaled to [-1, 1]."""
 
     s: Float[Any, "n state"]
     a: Float[Any, "n action"] | Int[Any, " n"]
     s_next: Float[Any, "n state"]
 
 
-class Normaliser(NamedTuple):
-    """From observations in the user's units to the states that networks see."""
-
-    mean: Float32[np.ndarray, " width"]
-    scale: Float32[np.ndarray, " width"]
-    indicator: bool = False
-    """Whether states end in a feature that is 1 for the absorbing state and 0 for all others."""
-    names: tuple[str, ...] = ()
-    """What the numbers of an observation are called, where that is known."""
-
-    def __call__(self, observations: Float[np.ndarray, "*n width"]) -> Float32[np.ndarray, "*n _"]:
-        states = ((observations - self.mean) / self.scale).astype(np.float32, copy=False)
-        if self.indicator:
-            states = np.concatenate([states, np.zeros_like(states[..., :1])], axis=-1)
-        return states
-
-
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Everything that training sees; states are normalised."""
+    """The data that training sees; states are normalised."""
 
     init: Float32[np.ndarray, "n0 state"]
     expert: Observations
@@ -85,16 +63,16 @@ class Data:
     normaliser: Normaliser
     action_space: ActionSpace
     source: Int64[np.ndarray, " n"]
-    """Which of `source_names` each offline transition comes from; for diagnosis only."""
+    """The place in `source_names` of each offline transition's source; for diagnosis only."""
     source_names: tuple[str, ...]
     labelled: Transitions | None = None
-    """Demonstrations whose actions are known, for the algorithms that ask for them."""
+    """Demonstrations with actions, for the algorithms that need some."""
     episode: Int64[np.ndarray, " n"] | None = None
-    """Which offline episode each offline transition is of, where known; for diagnosis only."""
+    """The number of each offline transition's episode, if it is known; for diagnosis only."""
 
     @property
     def state_size(self) -> int:
-        """How many numbers a network sees of a state."""
+        """The number of features of a normalised state."""
         return self.init.shape[1]
 
 
@@ -108,13 +86,13 @@ def prepare(
     allow_leak: bool = False,
     labelled: Episodes | None = None,
 ) -> Data:
-    """Data for a learner, from demonstrations (their actions are ignored) and labelled recordings.
+    """The training data from demonstrations (their actions are ignored) and offline data.
 
-    `every` keeps each `every`-th transition of a demonstration. `labelled` are demonstrations whose
-    actions may be used, for the algorithms that need some; the others never see them. If
-    demonstrated pairs (s, s') occur in the labelled recordings, learning would be handed the
-    demonstrator's actions, so that is refused unless `allow_leak` says that it is meant (as for
-    small discrete state spaces).
+    With `every` = n, only every n-th transition of the demonstrations is kept. `labelled` are
+    demonstrations with actions, which only the algorithms that need some will see.
+
+    If expert pairs (s, s') occur in the offline data, the data leaks the expert's actions. That is
+    an error unless `allow_leak` is true. In small discrete worlds such pairs occur by chance.
     """
     _check_options(expert, offline, initial, every)
     if not allow_leak:
@@ -148,7 +126,7 @@ def observations(
     every: int = 1,
     normaliser: Normaliser | None = None,
 ) -> Observations:
-    """The (s, s') of any episodes: the state-only view."""
+    """The state pairs (s, s') of some episodes."""
     steps = _steps(episodes, terminal, every)
     table = _state_table(episodes, normaliser or _identity(episodes, terminal))
     return Observations(table[steps.row], table[steps.next_row])
@@ -161,54 +139,23 @@ def transitions(
     every: int = 1,
     normaliser: Normaliser | None = None,
 ) -> Transitions:
-    """The (s, a, s') of labelled episodes."""
+    """The transitions (s, a, s') of episodes with actions."""
     steps = _steps(episodes, terminal, every)
     table = _state_table(episodes, normaliser or _identity(episodes, terminal))
     return Transitions(table[steps.row], _actions(episodes, steps), table[steps.next_row])
 
 
-def fit_normaliser(offline: Episodes, *, indicator: bool = False) -> Normaliser:
-    """Mean, and standard deviation + 1e-3, of the states that the offline data leaves."""
-    states = offline.observations[offline.step_rows]
-    mean = states.mean(axis=0, dtype=np.float64)
-    deviation = states.std(axis=0, dtype=np.float64, mean=mean[None])
-    scale = deviation + SCALE_OFFSET
-    moments = (mean.astype(np.float32), scale.astype(np.float32))
-    return Normaliser(*moments, indicator, offline.observation_names)
-
-
-def scale_remarks(episodes: Episodes, deviation: Float[np.ndarray, " width"]) -> list[str]:
-    """A sentence for each feature of which a learner sees little because of its units."""
-    names = episodes.observation_names or range(episodes.state_size)
-    low, high = episodes.observation_range
-    tiny = (deviation > 0) & (deviation < SCALE_OFFSET)
-    size = np.maximum(np.abs(low), np.abs(high))
-    coarse = (deviation >= SCALE_OFFSET) & (np.spacing(size) > RESOLUTION * deviation)
-    return [
-        *(
-            f"feature {names[i]} varies by {deviation[i]:.2g} only, which normalisation takes for "
-            "nearly constant; use larger units"
-            for i in np.flatnonzero(tiny)
-        ),
-        *(
-            f"feature {names[i]} varies by {deviation[i]:.2g} only near {size[i]:.2g}, where "
-            f"float32 has steps of {np.spacing(size[i]):.2g}; subtract a constant from it"
-            for i in np.flatnonzero(coarse)
-        ),
-    ]
-
-
 def count_leaked(expert: Observations, offline: Observations | Transitions) -> int:
-    """The number of expert pairs (s, s') that are, to the last bit, also offline pairs."""
+    """The number of expert pairs (s, s') that also occur in the offline data, to the last bit."""
     ours, theirs = (np.concatenate([x.s, x.s_next], axis=1) for x in (expert, offline))
     return int(shared_rows(ours, theirs).sum())
 
 
 class _Steps(NamedTuple):
-    """Steps as rows of a state table, whose last row is the absorbing state if there is one."""
+    """Steps between rows of a table of states, whose last row may be the absorbing state."""
 
     action_row: Int64[np.ndarray, " n"]
-    """-1 for the absorbing state's loop, which has no action."""
+    """-1 for the steps from the absorbing state to itself, which have no action."""
     episode: Int64[np.ndarray, " n"]
     row: Int64[np.ndarray, " n"]
     next_row: Int64[np.ndarray, " n"]
@@ -216,14 +163,14 @@ class _Steps(NamedTuple):
 
 def _steps(episodes: Episodes, terminal: Terminal | str, every: int = 1) -> _Steps:
     if terminal not in _TERMINAL:
-        raise LobsDICEError(f"terminal is {terminal!r}, not one of {get_args(Terminal)}")
+        raise LobsDICEError(f"`terminal` is {terminal!r}; it must be one of {_list(Terminal)}")
     step, episode, row = np.arange(episodes.steps), episodes.step_episodes, episodes.step_rows
     kept = episodes.step_numbers % every == 0
     steps = _where(_Steps(step, episode, row, row + 1), kept)
     ended = episodes.terminated[steps.episode] & (steps.next_row == episodes.ends[steps.episode])
     steps = _TERMINAL[terminal](episodes, steps, ended)
     if not len(steps.row):
-        raise LobsDICEError("no transitions are left: every episode is one terminal step")
+        raise LobsDICEError("no transitions are left: every episode terminated after one step")
     return steps
 
 
@@ -241,7 +188,7 @@ def _restart(episodes: Episodes, steps: _Steps, ended: np.ndarray) -> _Steps:
 
 
 def _absorb(episodes: Episodes, steps: _Steps, ended: np.ndarray) -> _Steps:
-    """Ended episodes enter the absorbing state, which loops on itself once for each entry."""
+    """Let each terminated episode enter the absorbing state and take one step from it to itself."""
     absorbing = len(episodes.observations)
     steps = steps._replace(next_row=np.where(ended, absorbing, steps.next_row))
     who = steps.episode[ended]
@@ -258,7 +205,7 @@ def _where(steps: _Steps, mask: np.ndarray) -> _Steps:
 
 
 def _state_table(episodes: Episodes, normaliser: Normaliser) -> States:
-    """The normalised observations and, below them, the absorbing state if there is one."""
+    """The normalised observations, and as a last row the absorbing state if there is one."""
     table = normaliser(episodes.observations)
     if not normaliser.indicator:
         return table
@@ -295,30 +242,36 @@ def _sources(episodes: Episodes) -> Int64[np.ndarray, " episodes"]:
     return np.zeros(len(episodes), np.int64) if episodes.source is None else episodes.source
 
 
+def _list(choices: Any) -> str:
+    return ", ".join(map(repr, get_args(choices)))
+
+
 def _check_options(expert: Episodes, offline: Episodes, initial: Initial | str, every: int) -> None:
     _space(offline)
-    check_states("the expert", expert, "the offline data", offline)
+    check_states("the expert data", expert, "the offline data", offline)
     if initial not in get_args(Initial):
-        raise LobsDICEError(f"initial is {initial!r}, not one of {get_args(Initial)}")
+        raise LobsDICEError(f"`initial` is {initial!r}; it must be one of {_list(Initial)}")
     if every < 1:
-        raise LobsDICEError(f"every is {every}; it must be at least 1")
+        raise LobsDICEError(
+            f"cannot keep every {every}-th transition of the demonstrations; n must be at least 1"
+        )
 
 
 def _check_labelled(labelled: Episodes, offline: Episodes) -> None:
-    check_states("the labelled part", labelled, "the offline data", offline)
+    check_states("the labelled data", labelled, "the offline data", offline)
     if labelled.action_space is None:
         raise LobsDICEError("the labelled demonstrations have no actions")
     if labelled.action_space != offline.action_space:
         raise LobsDICEError(
-            f"the labelled demonstrations' actions are {labelled.action_space}, "
-            f"the offline data's {offline.action_space}"
+            f"the labelled demonstrations have the action space {labelled.action_space}, "
+            f"but the offline data has {offline.action_space}"
         )
 
 
 def _refuse_leak(expert: Observations, offline: Observations) -> None:
     if leaked := count_leaked(expert, offline):
         raise LobsDICEError(
-            f"{leaked} of the {len(expert.s)} expert pairs (s, s') occur in the action-labelled "
-            "data, which would give the expert's actions away; remove those episodes, or allow "
-            "the leak if it is meant"
+            f"{leaked} of the {len(expert.s)} expert pairs (s, s') occur in the offline data, "
+            "which leaks the expert's actions; remove those episodes, or set `allow_leak` if the "
+            "leak is meant"
         )

@@ -1,4 +1,4 @@
-"""Action spaces: a finite box of reals, or integers 0 .. n-1."""
+"""Action spaces: a bounded box of real numbers, or the integers 0 .. n-1."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from jaxtyping import Float, Float32, Int, Int64
 
 from lobsdice.errors import LobsDICEError
 
-#: Actions may stick out of their box by this share of its width (float32 rounding of the bounds).
+#: Actions may lie outside their box by this share of its width: float32 rounds the bounds.
 SLACK = 1e-5
 
-#: Actions are float32, so their bounds must fit that type.
+#: The largest float32 number. Actions are float32, so their bounds must not exceed it.
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 #: Limits on the mean and the log standard deviation of the Gaussian whose tanh is an action in a
-#: box: as the reference code does; the paper is silent. tanh(7) = 1 - 2e-6.
+#: box, as in the authors' code; the paper does not mention them. tanh(7) = 1 - 2e-6.
 MEAN_BOUND = 7.0
 LOG_STD_BOUNDS = (-5.0, 2.0)
 
@@ -31,14 +31,14 @@ class Box:
     def __post_init__(self):
         if len(self.low) != len(self.high) or not self.low:
             raise LobsDICEError(
-                "action bounds need equally many lows and highs, "
-                f"not {len(self.low)} and {len(self.high)}"
+                "action bounds must have as many lows as highs, and at least one: "
+                f"there are {len(self.low)} and {len(self.high)}"
             )
         for i, (low, high) in enumerate(zip(self.low, self.high, strict=True)):
             if not -FLOAT32_MAX <= low < high <= FLOAT32_MAX:
                 raise LobsDICEError(
-                    "action bounds must be finite float32 numbers with low < high; "
-                    f"column {i} has [{low}, {high}]"
+                    "action bounds must be finite float32 numbers with low < high, "
+                    f"but column {i} has low {low} and high {high}"
                 )
 
     @classmethod
@@ -48,21 +48,21 @@ class Box:
 
     @property
     def size(self) -> int:
-        """How many numbers an action has."""
+        """The number of columns of an action."""
         return len(self.low)
 
     @property
     def feature_size(self) -> int:
-        """How many numbers a network sees of an action."""
+        """The number of values that represent an action in a network."""
         return self.size
 
     def to_json(self) -> dict[str, list[float]]:
-        """The space as files hold it; `space_from_json` reads it."""
+        """The bounds, for files; `space_from_json` reads them."""
         return {"low": list(self.low), "high": list(self.high)}
 
     @property
     def description(self) -> dict[str, Any]:
-        """The space as reports show it."""
+        """The kind of the space and its bounds, for reports."""
         return {"kind": "continuous", **self.to_json()}
 
     def _centre_and_half(self):
@@ -70,12 +70,12 @@ class Box:
         return (high + low) / 2, (high - low) / 2
 
     def encode(self, actions: Float[np.ndarray, "*n action"]) -> Float32[np.ndarray, "*n action"]:
-        """User's units to [-1, 1]."""
+        """The actions scaled from the user's units to [-1, 1]."""
         centre, half = self._centre_and_half()
         return np.clip((actions - centre) / half, -1, 1).astype(np.float32)
 
     def decode(self, actions: Float[np.ndarray, "*n action"]) -> Float32[np.ndarray, "*n action"]:
-        """[-1, 1] to the user's units."""
+        """The actions scaled from [-1, 1] to the user's units."""
         centre, half = self._centre_and_half()
         return (centre + half * np.clip(actions, -1, 1)).astype(np.float32)
 
@@ -97,29 +97,29 @@ class Discrete:
 
     @property
     def feature_size(self) -> int:
-        """How many numbers a network sees of an action, which is one-hot there."""
+        """The number of values that represent an action in a network, where it is one-hot."""
         return self.n
 
     def to_json(self) -> dict[str, int]:
-        """The space as files hold it; `space_from_json` reads it."""
+        """The number of actions, for files; `space_from_json` reads it."""
         return {"n": self.n}
 
     @property
     def description(self) -> dict[str, Any]:
-        """The space as reports show it."""
+        """The kind of the space and its number of actions, for reports."""
         return {"kind": "discrete", "count": self.n}
 
     def outside(self, actions: Int[np.ndarray, " n"]) -> Int[np.ndarray, " k"]:
-        """The rows of `actions` that are no action of this space."""
+        """The rows of `actions` that are not in this space."""
         return np.flatnonzero((actions < 0) | (actions >= self.n))
 
 
 ActionSpace = Box | Discrete
 
-#: What is taken in each step: of a box, or of a discrete space.
+#: One action a step: real numbers in a box, or an integer of a discrete space.
 Actions = Float32[np.ndarray, "steps action"] | Int64[np.ndarray, " steps"]
 
 
 def space_from_json(entries: Mapping[str, Any]) -> ActionSpace:
-    """The space that `to_json` wrote."""
+    """The space whose `to_json` gave these entries."""
     return Discrete(entries["n"]) if "n" in entries else Box.of(entries["low"], entries["high"])

@@ -355,7 +355,7 @@ def test_facts_remark_on_odd_features(offline):
     observations[0, 2] = 1e6
     remarks = " ".join(facts(replace(offline, observations=observations))["remarks"])
     assert "constant in column 0" in remarks
-    assert "feature 1 varies by" in remarks
+    assert "feature 1 is nearly constant after normalisation" in remarks
     assert "feature 2 has values" in remarks
 
 

@@ -133,36 +133,42 @@ BAD = {
     # Not there, not known, not whole.
     "nonexistent path": (missing, "there is no such file or folder"),
     "empty file": (raw("bad.npz", b""), "the file is empty"),
-    "unknown format": (raw("bad.xyz", b"hello"), "unknown format; the known ones end in .npz"),
-    "text named npz": (raw("bad.npz", b"hello"), "cannot be read, it may be damaged"),
-    "text named hdf5": (raw("bad.hdf5", b"hello"), "cannot be read, it may be damaged"),
-    "text named parquet": (raw("bad.parquet", b"hello"), "cannot be read, it may be damaged"),
-    "half an npz": (cut(npz(OURS)), "cannot be read, it may be damaged"),
-    "half an HDF5 file": (cut(hdf5()), "cannot be read, it may be damaged"),
-    "half a Parquet file": (cut(table(".parquet")), "cannot be read, it may be damaged"),
+    "unknown format": (
+        raw("bad.xyz", b"hello"),
+        "the format is unknown; names of known files end in .npz",
+    ),
+    "text named npz": (raw("bad.npz", b"hello"), "it cannot be read and may be damaged"),
+    "text named hdf5": (raw("bad.hdf5", b"hello"), "it cannot be read and may be damaged"),
+    "text named parquet": (raw("bad.parquet", b"hello"), "it cannot be read and may be damaged"),
+    "half an npz": (cut(npz(OURS)), "it cannot be read and may be damaged"),
+    "half an HDF5 file": (cut(hdf5()), "it cannot be read and may be damaged"),
+    "half a Parquet file": (cut(table(".parquet")), "it cannot be read and may be damaged"),
     "bytes named csv": (raw("bad.csv", bytes(range(256))), ""),
-    "absurd npz header": (zip_bomb_header, "too large for the memory, or damaged"),
-    "absurd HDF5 size": (huge_hdf5, "observations claims 160000000000 bytes"),
-    "folder that is no dataset": (folder_with(), "the folder is no Minari dataset"),
+    "absurd npz header": (zip_bomb_header, "it is too large for the memory, or damaged"),
+    "absurd HDF5 size": (huge_hdf5, "observations claims to have 160000000000 bytes"),
+    "folder that is no dataset": (folder_with(), "the folder is not a Minari dataset"),
     "Minari folder without spaces": (
         folder_with("metadata.json", json.dumps({"total_episodes": 1, "data_format": "hdf5"})),
         "metadata.json lacks the key 'observation_space'",
     ),
     "Minari folder of no JSON": (
         folder_with("metadata.json", "{"),
-        "cannot be read, it may be damaged",
+        "it cannot be read and may be damaged",
     ),
     # Keys.
-    "no observations": (npz(OURS, observations=None), "the key 'observations' is missing"),
-    "no terminated": (npz(OURS, terminated=None), "the key 'terminated' is missing"),
+    "no observations": (npz(OURS, observations=None), "there is no 'observations'"),
+    "no terminated": (npz(OURS, terminated=None), "there is no 'terminated'"),
     "neither lengths nor flags": (
         npz(OURS, episode_lengths=None, terminated=None),
-        "the key 'terminals' is missing",
+        "there is no 'terminals'",
     ),
-    "HDF5 without observations": (hdf5(observations=None), "the key 'observations' is missing"),
-    "HDF5 without terminals": (hdf5(terminals=None), "the key 'terminals' is missing"),
-    "archive of nothing": (npz({}), "the key 'observations' is missing; the file has no keys"),
-    "a low without a high": (npz(OURS, action_low=np.array([-1.0])), "action_low found"),
+    "HDF5 without observations": (hdf5(observations=None), "there is no 'observations'"),
+    "HDF5 without terminals": (hdf5(terminals=None), "there is no 'terminals'"),
+    "archive of nothing": (npz({}), "there is no 'observations'; the file has no keys"),
+    "a low without a high": (
+        npz(OURS, action_low=np.array([-1.0])),
+        "the file has action_low; it must have either",
+    ),
     # Types.
     "object array": (
         npz(OURS, observations=np.array([{}], object)),
@@ -179,12 +185,15 @@ BAD = {
     ),
     "images": (
         npz(OURS, observations=np.zeros((7, 8, 8))),
-        "observations has shape (7, 8, 8), expected 2 dimension(s)",
+        "observations has the shape (7, 8, 8); it must have 2 dimensions",
     ),
-    "images in HDF5": (hdf5(observations=np.zeros((4, 8, 8))), "observations has shape (4, 8, 8)"),
+    "images in HDF5": (
+        hdf5(observations=np.zeros((4, 8, 8))),
+        "observations has the shape (4, 8, 8)",
+    ),
     "a flag of 2": (
         hdf5(terminals=np.array([0, 0, 2, 1])),
-        "terminals row 2 is 2, expected 0 or 1",
+        "terminals, row 2: 2 is neither 0 nor 1",
     ),
     "integers of two columns": (
         npz(OURS, actions=np.ones((5, 2), int)),
@@ -192,52 +201,52 @@ BAD = {
     ),
     "integers within bounds of floats": (
         npz(OURS, actions=np.ones(5, int), action_low=[-2.0], action_high=[2.0]),
-        "actions holds integers, but its bounds say that actions are real numbers",
+        "actions holds integers, but has bounds, as only real numbers do",
     ),
     "fractions of discrete actions": (
         npz(OURS, actions=np.array([0, 1, 1.5, 0, 0]), action_count=2),
-        "actions row 2 is [1.5], but discrete actions are whole numbers",
+        "actions, row 2: [1.5] is not a whole number",
     ),
     # Numbers.
     "NaN": (
         npz(OURS, observations=set_at(OURS["observations"], (3, 1), np.nan)),
-        "observations row 3, column 1 is nan",
+        "observations, row 3, column 1: nan is not a finite",
     ),
     "infinity": (
         npz(OURS, rewards=set_at(OURS["rewards"], 4, -np.inf)),
-        "rewards row 4, column 0 is -inf",
+        "rewards, row 4, column 0: -inf is not a finite",
     ),
     "too large for float32": (
         npz(OURS, observations=set_at(OURS["observations"], (0, 0), 1e60)),
-        "observations row 0, column 0 is inf",
+        "observations, row 0, column 0: inf is not a finite float32",
     ),
     "NaN in HDF5": (
         hdf5(observations=set_at(FLAT["observations"], (2, 0), np.nan)),
-        "observations row 2, column 0 is nan",
+        "observations, row 2, column 0: nan is not a finite",
     ),
     "NaN in next observations": (
         hdf5(next_observations=set_at(FLAT["next_observations"], (3, 0), np.nan)),
-        "next_observations row 3, column 0 is nan",
+        "next_observations, row 3, column 0: nan is not a finite",
     ),
     "NaN in actions": (
         hdf5(actions=set_at(FLAT["actions"], 1, np.nan)),
-        "actions row 1, column 0 is nan",
+        "actions, row 1, column 0: nan is not a finite",
     ),
     "NaN without next observations": (
         hdf5(next_observations=None, rewards=np.array([0, np.nan, 0, 0])),
-        "rewards row 1, column 0 is nan",
+        "rewards, row 1, column 0: nan is not a finite",
     ),
     "action outside its bounds": (
         npz(OURS, action_low=[-0.7], action_high=[1.0]),
-        "actions row 0 is [-1.0], outside Box(low=(-0.7,), high=(1.0,))",
+        "actions, row 0: [-1.0] is outside Box(low=(-0.7,), high=(1.0,))",
     ),
     "discrete action outside": (
         npz(OURS, actions=np.array([0, 1, 2, 3, 0]), action_count=3),
-        "actions row 3 is 3, outside Discrete(n=3)",
+        "actions, row 3: 3 is outside Discrete(n=3)",
     ),
     "negative discrete action": (
         npz(OURS, actions=np.array([0, 1, -2, 3, 0])),
-        "actions row 2 is -2, outside",
+        "actions, row 2: -2 is outside",
     ),
     "bounds of no width": (
         npz(OURS, action_low=[1.0], action_high=[1.0]),
@@ -254,11 +263,11 @@ BAD = {
     ),
     "an episode of no steps": (
         npz(OURS, episode_lengths=np.array([0, 5])),
-        "episode_lengths row 0 is 0; an episode has at least 1 step",
+        "episode_lengths, row 0: 0 steps, but an episode has at least 1",
     ),
     "lengths that disagree": (
         npz(OURS, episode_lengths=np.array([2, 4])),
-        "observations has 7 rows, but the 2 episode lengths need 8",
+        "observations has 7 rows, but the 2 episodes in episode_lengths need 8",
     ),
     "lengths that are no numbers of steps": (
         npz(OURS, episode_lengths=np.array([2.5, 2.5])),
@@ -266,7 +275,7 @@ BAD = {
     ),
     "too few actions": (
         npz(OURS, actions=OURS["actions"][:4]),
-        "actions has 4 rows, but the 2 episode lengths need 5",
+        "actions has 4 rows, but the 2 episodes in episode_lengths need 5",
     ),
     "too few rows in HDF5": (
         hdf5(actions=FLAT["actions"][:3]),
@@ -274,11 +283,11 @@ BAD = {
     ),
     "narrow next observations": (
         hdf5(next_observations=FLAT["next_observations"][:, :1]),
-        "next_observations has 1 columns, but observations has 2",
+        "next_observations and observations must have equally many columns, not 1 and 2",
     ),
     "bounds of another width": (
         npz(OURS, action_low=[-1.0, -1], action_high=[1.0, 1]),
-        "actions have 1 columns, their bounds 2",
+        "actions has 1 column, but its bounds have 2",
     ),
     "nothing but one-row episodes": (
         hdf5(next_observations=None, terminals=np.ones(4, bool)),
@@ -286,62 +295,74 @@ BAD = {
     ),
     "a source without a name": (
         npz(OURS, source=np.array([0, 1]), source_names=np.array(["a"])),
-        "source row 1 is 1, but there are 1 source names",
+        "source, row 1: there is no source 1, because source_names has 1 name",
     ),
     # Tables.
-    "CSV without an episode column": (table(".csv", episode=None), "there is no episode column"),
+    "CSV without an episode column": (
+        table(".csv", episode=None),
+        "no column tells the episodes apart",
+    ),
     "Parquet without an episode column": (
         table(".parquet", episode=None),
-        "there is no episode column; name it with `episode_column`, one of obs_0, action_0",
+        "no column tells the episodes apart; choose one with `episode_column`: obs_0, action_0",
     ),
-    "CSV without observations": (table(".csv", obs_0=None), "no column looks like an observation"),
+    "CSV without observations": (
+        table(".csv", obs_0=None),
+        "no column is named like an observation",
+    ),
     "CSV with a header only": (
         raw("bad.csv", b"episode,obs_0,action_0\n"),
         "there are no episodes: the table has no rows",
     ),
     "text in a column of numbers": (
         table(".csv", obs_0=[0, 1, "one", 2, 3]),
-        "row 2, column 'obs_0' is 'one', expected a number",
+        "column 'obs_0', row 2: 'one' is not a number",
     ),
     "text in a column of actions": (
         table(".csv", action_0=[0, "left", None, 2, None]),
-        "row 1, column 'action_0' is 'left', expected a number",
+        "column 'action_0', row 1: 'left' is not a number",
     ),
     "text in a Parquet column": (
         table(".parquet", obs_0=list("12x45")),
-        "row 2, column 'obs_0' is 'x', expected a number",
+        "column 'obs_0', row 2: 'x' is not a number",
     ),
-    "empty cell": (table(".csv", obs_0=[0, 1, None, 2, 3]), "row 2, column 'obs_0' is empty"),
+    "empty cell": (
+        table(".csv", obs_0=[0, 1, None, 2, 3]),
+        "column 'obs_0', row 2: the cell is empty",
+    ),
     "empty episode": (
         table(".csv", episode=[0, 0, None, 1, 1]),
-        "row 2, column 'episode' is empty",
+        "column 'episode', row 2: the cell is empty",
     ),
     "action missing inside an episode": (
         table(".parquet", action_0=[0.5, None, None, 1, None]),
-        "row 1, column 'action_0' is empty",
+        "column 'action_0', row 1: the cell is empty",
     ),
-    "NaN in CSV": (table(".csv", obs_0=[0, 1, 2, "nan", 3]), "row 3, column 'obs_0' is nan"),
+    "NaN in CSV": (
+        table(".csv", obs_0=[0, 1, 2, "nan", 3]),
+        "column 'obs_0', row 3: nan is not a finite",
+    ),
     "the same step twice": (
         table(".csv", step=[0, 1, 1, 0, 1]),
-        "step row 2 is 1, as in row 1 of the same episode",
+        "column 'step', row 2: 1 repeats the step of row 1 of the same episode",
     ),
     "termination in the middle": (
         table(".csv", terminated=[1, 0, 0, 0, 1]),
-        "terminated row 0 is 1, expected 0 or 1, and 1 only in the last two rows",
+        "column 'terminated', row 0: 1 is not valid; cells hold 0, or 1 in the last two rows",
     ),
     "only one row an episode": (table(".csv", episode=[0, 1, 2, 3, 4]), "no transition"),
     "a column twice": (
         raw("bad.csv", b"episode,obs_0,obs_0\n0,1,2\n0,1,3\n"),
-        "the column 'obs_0' occurs more than once",
+        "there is more than one column 'obs_0'",
     ),
     "semicolons between columns": (
         raw("bad.csv", b"episode;obs_0\n0;1,5\n0;2,5\n"),
-        "its columns are separated by semicolons; save it with commas",
+        "semicolons separate its columns; save it with commas",
     ),
     "rows of unequal length": (raw("bad.csv", b"episode,obs_0\n0,1\n0\n"), "cannot be read"),
     "lists of unequal length": (
         table(".parquet", obs_0=[[1.0, 2], [1.0, 2], [1.0], [1.0, 2], [1.0, 2]]),
-        "row 2, column 'obs_0' holds 1 numbers, expected 2",
+        "column 'obs_0', row 2: the list has 1 number, but others have 2",
     ),
 }
 
@@ -362,7 +383,7 @@ def test_bad_input_is_one_sentence_that_names_the_file(case, tmp_path):
 OPTIONS = {
     "pattern that matches nothing": (
         ReadOptions(observation_columns=("pos_*",)),
-        "the observation pattern 'pos_*' matches no column, only episode, obs_0, action_0",
+        "pattern 'pos_*' matches no column; the columns are episode, obs_0, action_0",
     ),
     "action pattern that matches nothing": (
         ReadOptions(action_columns=("force",)),
@@ -370,24 +391,24 @@ OPTIONS = {
     ),
     "an observation that is the action": (
         ReadOptions(observation_columns=("obs_0", "action_*")),
-        "the column 'action_0' is both an observation and the action",
+        "column 'action_0' is both an observation and the action",
     ),
     "an observation that numbers the episodes": (
         ReadOptions(observation_columns=("episode", "obs_0")),
-        "the column 'episode' is both an observation and the episode",
+        "column 'episode' is both an observation and the episode",
     ),
     "unknown episode column": (ReadOptions(episode_column="run"), "there is no column 'run'"),
     "bounds that are too narrow": (
         ReadOptions(action_low=(-1.0,), action_high=(0.75,)),
-        "actions row 3 is [1.0], outside Box",
+        "actions, row 3: [1.0] is outside Box",
     ),
     "too many bounds": (
         ReadOptions(action_low=(0.0, 0.0), action_high=(2.0, 2.0)),
-        "actions have 1 columns, their bounds 2",
+        "actions has 1 column, but its bounds have 2",
     ),
     "reals read as whole numbers": (
         ReadOptions(action_kind="discrete"),
-        "actions row 0 is [0.5], but discrete actions are whole numbers",
+        "actions, row 0: [0.5] is not a whole number, as discrete actions must be",
     ),
 }
 
@@ -404,9 +425,11 @@ def test_options_that_do_not_fit_are_one_sentence(case, suffix, tmp_path):
 
 
 def test_options_are_checked_when_they_are_made():
-    with pytest.raises(LobsDICEError, match="`action_low` and `action_high` come together"):
+    with pytest.raises(
+        LobsDICEError, match="`action_low` and `action_high` must be given together"
+    ):
         ReadOptions(action_low=(1.0,))
-    with pytest.raises(LobsDICEError, match="bounds or a count, not both"):
+    with pytest.raises(LobsDICEError, match="`action_count` is for discrete actions"):
         ReadOptions(action_low=(1.0,), action_high=(2.0,), action_count=3)
 
 
@@ -451,24 +474,24 @@ WORTH_A_LOOK = {
             actions=OURS["actions"][:4],
             rewards=None,
         ),
-        "episode 1 repeat",
+        "episode 1 repeats an earlier one",
     ),
     "bounds taken from the data": (
         npz(OURS, actions=OURS["actions"] * 2),
-        "the bounds of the actions are not recorded and were taken from the data: "
+        "the file has no bounds of the actions; its smallest and largest actions were taken: "
         "low [-2], high [2]",
     ),
     "a number of actions taken from the data": (
         npz(OURS, actions=np.array([0, 1, 2, 1, 0])),
-        "the number of actions is not recorded; 3 was taken from the largest one seen",
+        "the file does not say how many actions there are; 3 were assumed",
     ),
     "actions that use little of the bounds taken for granted": (
         npz(OURS, actions=(OURS["actions"] + 1) * 1e-6),
-        "taken to be -1 and 1, but those of column 0 lie in [0, 2e-06]",
+        "-1 and 1 were assumed, but the actions of column 0 lie in [0, 2e-06]",
     ),
     "actions that count from 1": (
         npz(OURS, actions=np.array([1, 2, 3, 2, 1])),
-        "4 was taken from the largest one seen; they count from 0, which never occurs",
+        "4 were assumed, from the largest action in it; actions count from 0, but 0 never occurs",
     ),
     "an unmarked end": (
         hdf5(next_observations=set_at(FLAT["next_observations"], 1, -1.0)),
@@ -480,15 +503,15 @@ WORTH_A_LOOK = {
     ),
     "an action without a result": (
         table(".csv", action_0=[0.5, -0.75, 0.1, 1.0, None]),
-        "the last rows of 1 episodes hold an action whose result is not in the file",
+        "the last row of 1 episode holds an action whose result is not in the file",
     ),
     "rows that nothing orders": (
         table(".csv", episode=[0, 1, 0, 1, 0], action_0=[0.5, -0.75, 0.1, None, None]),
-        "the rows of 2 episodes lie apart, and no `step_column` orders them",
+        "the rows of 2 episodes are not consecutive, and no `step_column` orders them",
     ),
     "an episode of one row": (
         table(".csv", episode=[0, 0, 0, 1, 2]),
-        "episodes of one row hold no transition and were dropped: 2 in all",
+        "2 episodes of one row dropped",
     ),
 }
 
@@ -517,6 +540,6 @@ def test_minari_missing_is_one_sentence(tmp_path, monkeypatch, episodes):
 
 
 def test_an_unknown_suffix_is_not_written(tmp_path, episodes):
-    with pytest.raises(LobsDICEError, match="cannot tell the format from"):
+    with pytest.raises(LobsDICEError, match="no format has the suffix"):
         write(tmp_path / "data.xyz", episodes)
     assert not list(tmp_path.iterdir())

@@ -96,7 +96,9 @@ def test_without_next_observations_the_last_action_of_an_episode_goes(save):
 
 def test_without_any_mark_of_cuts_the_reader_says_so(save):
     path = save(flat(next_observations=None, timeouts=None))
-    with pytest.warns(DataWarning, match="cuts that are not terminals cannot be seen"):
+    with pytest.warns(
+        DataWarning, match="neither timeouts nor next_observations, so that only terminals"
+    ):
         read(path)
 
 

@@ -52,7 +52,7 @@ def test_the_row_of_the_last_step_may_mark_termination(save):
 
 def test_an_action_in_the_last_row_is_ignored_with_a_warning(save):
     path = save(TABLE | {"action_0": [0.5, -1, 0.25, 1, None]})
-    with pytest.warns(DataWarning, match="the last rows of 1 episodes hold an action"):
+    with pytest.warns(DataWarning, match="the last row of 1 episode holds an action"):
         episodes = read(path)
     np.testing.assert_array_equal(episodes.actions, [[0.5], [-1], [1]])
     # Whether the state after that action was terminal is not in the file.
@@ -88,7 +88,7 @@ def test_empty_columns_of_actions_and_rewards_count_as_absent(save):
 
 def test_whole_numbers_in_one_column_are_discrete(save):
     path = save(TABLE | {"action_0": [0, 1, None, 2, None]})
-    with pytest.warns(DataWarning, match="3 was taken from the largest one seen"):
+    with pytest.warns(DataWarning, match="3 were assumed, from the largest action in it"):
         assert read(path).action_space == Discrete(3)
     episodes = read(
         path, ReadOptions(action_kind="continuous", action_low=(0.0,), action_high=(2.0,))

@@ -7,7 +7,7 @@ import numpy as np
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.formats import describe
 from lobsdice.data.formats.notices import notices
-from lobsdice.data.prepare import scale_remarks
+from lobsdice.data.normaliser import scale_remarks
 
 #: Ratio of a feature's largest deviation to its standard deviation that is worth a look.
 OUTLIER = 30.0

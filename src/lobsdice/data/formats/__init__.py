@@ -1,4 +1,4 @@
-"""Reading and writing episodes; docs/formats.md describes each format."""
+"""Reading and writing episodes in all formats, which docs/formats.md describes."""
 
 import importlib
 import warnings
@@ -28,17 +28,17 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of file: how to know it, and the module here that reads and writes it."""
+    """A file format, and the module here that reads and writes it."""
 
     name: str
     suffixes: tuple[str, ...]
     magic: bytes | None
-    """The bytes that such a file begins with, where there are any."""
+    """The bytes that every such file begins with, if there are any."""
     module: str
-    """Imported when it is needed: Arrow alone takes longer to import than most files to read."""
+    """Imported only when it is needed, because Arrow takes longer to import than a file to read."""
 
     def read(self, path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
-        """The episodes in a file, and what is worth a look."""
+        """The episodes in a file, and a sentence for each thing to warn of."""
         return self._import().read(path, options)
 
     def write(self, path: Path, episodes: Episodes) -> None:
@@ -48,7 +48,7 @@ class Format:
         return importlib.import_module(f"lobsdice.data.formats.{self.module}")
 
 
-#: Files are recognised by their first bytes, then by their suffix, in this order.
+#: A file is recognised by its first bytes, else by its suffix.
 FILES = (
     Format("NumPy archive", (".npz",), b"PK", "npz"),
     Format("HDF5 file", (".hdf5", ".h5", ".hdf"), b"\x89HDF\r\n\x1a\n", "hdf5"),
@@ -60,13 +60,13 @@ FORMATS = (*FILES, MINARI)
 
 
 def read(path_or_id: str | PathLike[str], options: ReadOptions = DEFAULTS) -> Episodes:
-    """The episodes in a file, a folder or a Minari dataset of the local cache.
+    """The episodes in a file, in a folder, or in a Minari dataset of the local cache.
 
-    Anything wrong with the data is a `LobsDICEError` that names the file; anything worth a look is
-    a `DataWarning`.
+    An error in the data is raised as a `LobsDICEError` that names the file. Data that is valid but
+    odd gives a `DataWarning`.
     """
     with _explained(path_or_id), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what libraries say about damaged files
+        warnings.simplefilter("ignore")  # those of the libraries, about damaged files
         kind, path = _recognise(path_or_id)
         episodes, found = kind.read(path, options)
         found += notices(episodes)
@@ -76,17 +76,17 @@ def read(path_or_id: str | PathLike[str], options: ReadOptions = DEFAULTS) -> Ep
 
 
 def write(path: str | PathLike[str], episodes: Episodes) -> None:
-    """Write episodes in the format that the suffix of `path` names: all of them, or no file.
+    """Write episodes in the format of the suffix of `path`; if that fails, no file is left.
 
-    Without a suffix `path` is the folder of a Minari dataset.
+    Without a suffix, `path` is the folder of a Minari dataset.
     """
     path = Path(path)
     for kind in FORMATS:
         if path.suffix.lower() in kind.suffixes:
             return kind.write(path, episodes)
     raise LobsDICEError(
-        f"{path}: cannot tell the format from '{path.suffix}'; use {_suffixes()}, or no suffix for "
-        "a Minari dataset"
+        f"{path}: no format has the suffix '{path.suffix}'; use {_suffixes()}, or no suffix for a "
+        "Minari dataset"
     )
 
 
@@ -106,7 +106,7 @@ def _recognise(path_or_id: str | PathLike[str]) -> tuple[Format, Path]:
     for kind in FILES:
         if path.suffix.lower() in kind.suffixes:
             return kind, path
-    raise LobsDICEError(f"unknown format; the known ones end in {_suffixes()}")
+    raise LobsDICEError(f"the format is unknown; names of known files end in {_suffixes()}")
 
 
 def _in_cache(name: str) -> Path:
@@ -116,24 +116,24 @@ def _in_cache(name: str) -> Path:
         raise LobsDICEError("there is no such file or folder")
     if (folder := cached(name)) is None:
         raise LobsDICEError(
-            "there is no such folder, nor such a dataset in Minari's local cache; "
-            f"`minari download {name}` may bring it there"
+            "there is no such folder, and no such dataset in Minari's local cache; try "
+            f"`minari download {name}`"
         )
     return folder
 
 
 @contextmanager
 def _explained(path: str | PathLike[str]) -> Iterator[None]:
-    """Every failure to read a file becomes one sentence that begins with its path."""
+    """Turn every failure to read a file into one sentence that begins with its path."""
     try:
         yield
     except LobsDICEError as error:
         raise LobsDICEError(f"{path}: {error}") from error
     except MemoryError as error:
-        raise LobsDICEError(f"{path}: too large for the memory, or damaged") from error
-    except Exception as error:  # parsers of damaged files raise nearly every type there is
+        raise LobsDICEError(f"{path}: it is too large for the memory, or damaged") from error
+    except Exception as error:  # damaged files make parsers raise errors of nearly every type
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise LobsDICEError(f"{path}: cannot be read, it may be damaged ({reason})") from error
+        raise LobsDICEError(f"{path}: it cannot be read and may be damaged ({reason})") from error
 
 
 def _suffixes() -> str:

@@ -1,4 +1,4 @@
-"""From the action numbers of a file to actions with their space."""
+"""The actions of a file, in their final type and with their action space."""
 
 import numpy as np
 
@@ -13,10 +13,10 @@ from lobsdice.errors import LobsDICEError
 def prepare_actions(
     raw: np.ndarray, stored: ActionSpace | None, options: ReadOptions
 ) -> tuple[Actions, ActionSpace, list[str]]:
-    """The actions in their final type, their space, and what is worth telling the user.
+    """The actions in their final type, their space, and a sentence for each thing to warn of.
 
-    The space is the one of `options`, else the one stored in the file, else a guess from the data.
-    Call it while the rows are still those of the file, because its errors name rows.
+    The space is that of the options, else that stored in the file, else inferred from the actions.
+    The rows must still be those of the file, because errors name them.
     """
     size = raw.shape[1] if raw.ndim == 2 else 1
     space = options.action_space(size) or stored
@@ -25,7 +25,7 @@ def prepare_actions(
         check_actions(actions, space)
         return actions, space, []
     space = infer_space(actions)
-    if isinstance(space, Discrete):  # a box holds the data that it was drawn around
+    if isinstance(space, Discrete):  # negative integers; an inferred box holds all actions
         check_actions(actions, space)
     return actions, space, _guess(space, actions)
 
@@ -38,47 +38,47 @@ def _typed(raw: np.ndarray, space: ActionSpace | None, options: ReadOptions) -> 
         return _whole(raw)
     if isinstance(space, Box) and raw.dtype.kind in "biu":
         raise LobsDICEError(
-            "actions holds integers, but its bounds say that actions are real numbers: store them "
-            "as floats, or read them with `action_kind` 'continuous'"
+            "actions holds integers, but has bounds, as only real numbers do; store the actions as "
+            "floats, or set `action_kind` to 'continuous'"
         )
     return as_actions(raw)
 
 
 def _whole(raw: np.ndarray) -> Actions:
     rows = raw.reshape(len(raw), -1)
-    # NaN and infinity fail here as well: neither equals its integer.
+    # NaN and infinity are found here too, because neither equals its integer.
     with np.errstate(invalid="ignore"):
         whole = rows.astype(np.int64)
     if (bad := np.flatnonzero((whole != rows).any(axis=1))).size:
         raise LobsDICEError(
-            f"actions row {bad[0]} is {rows[bad[0]].tolist()}, "
-            "but discrete actions are whole numbers"
+            f"actions, row {bad[0]}: {rows[bad[0]].tolist()} is not a whole number, as discrete "
+            "actions must be"
         )
     return as_actions(whole)
 
 
 def _guess(space: ActionSpace, actions: Actions) -> list[str]:
     if isinstance(space, Discrete):
-        unused = "" if (actions == 0).any() else "; they count from 0, which never occurs"
+        unused = "" if (actions == 0).any() else "; actions count from 0, but 0 never occurs"
         return [
-            f"the number of actions is not recorded; {space.n} was taken from the largest one seen"
-            + unused
+            f"the file does not say how many actions there are; {space.n} were assumed, from the "
+            f"largest action in it{unused}"
         ]
     if set(space.low) == {-1.0} and set(space.high) == {1.0}:
         return _unused(actions)
     return [
-        "the bounds of the actions are not recorded and were taken from the data: "
+        "the file has no bounds of the actions; its smallest and largest actions were taken: "
         f"low {_short(space.low)}, high {_short(space.high)}"
     ]
 
 
 def _unused(actions: Actions) -> list[str]:
-    """A policy's actions may be anywhere within the bounds, and are scaled by them."""
+    """A sentence if actions use little of [-1, 1]: a policy's actions may use all of it."""
     low, high = column_range(actions)
     narrow = np.flatnonzero(high - low <= 1)
     return [
-        "the bounds of the actions are not recorded and were taken to be -1 and 1, but those of "
-        f"column {i} lie in [{low[i]:.4g}, {high[i]:.4g}]; state `action_low` and `action_high`"
+        "the file has no bounds of the actions; -1 and 1 were assumed, but the actions of column "
+        f"{i} lie in [{low[i]:.4g}, {high[i]:.4g}]; state `action_low` and `action_high`"
         for i in narrow[:1]
     ]
 

@@ -1,4 +1,4 @@
-"""From the cells of a table to arrays of numbers; errors name the row and the column."""
+"""The cells of a table as arrays of numbers; errors name the column and the row."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 from jaxtyping import Bool, Float32, Int64
 
 from lobsdice.data.checks import check_finite
-from lobsdice.errors import LobsDICEError
+from lobsdice.errors import LobsDICEError, plural
 
-#: What counts as an empty cell of a CSV file.
+#: The texts that count as an empty cell of a CSV file.
 EMPTY = ["", "NA", "N/A", "null", "NULL", "None"]
 
 
@@ -24,7 +24,7 @@ def matrix(
     for name in names:
         values, missing = _cells(table, name)
         if (bad := np.flatnonzero(missing & ~_or_none(may_be_empty, missing))).size:
-            raise LobsDICEError(f"row {bad[0]}, column '{name}' is empty")
+            raise LobsDICEError(f"column '{name}', row {bad[0]}: the cell is empty")
         parts.append(values)
         empty &= missing | np.isnan(values).any(axis=1)
     whole = all(part.dtype.kind in "biu" for part in parts)
@@ -33,7 +33,7 @@ def matrix(
 
 
 def _cells(table: pa.Table, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """A column as (rows, 1), or a column of lists as (rows, width), and its empty rows."""
+    """A column as an array (rows, 1), or (rows, width) if it holds lists, and its empty rows."""
     column = whole_column(table, name)
     missing = column.is_null().to_numpy(zero_copy_only=False)
     kind = column.type
@@ -47,7 +47,8 @@ def _lists(column: Any, name: str, missing: Bool[np.ndarray, " rows"]) -> np.nda
     width = max(1, sizes.max(initial=0))
     if (bad := np.flatnonzero((sizes != width) & ~missing)).size:
         raise LobsDICEError(
-            f"row {bad[0]}, column '{name}' holds {sizes[bad[0]]} numbers, expected {width}"
+            f"column '{name}', row {bad[0]}: the list has {plural(int(sizes[bad[0]]), 'number')}, "
+            f"but others have {width}"
         )
     flat = _numeric(column.drop_null().flatten(), name)
     values = np.zeros((len(sizes), width), flat.dtype)
@@ -63,27 +64,27 @@ def _numeric(column: Any, name: str) -> np.ndarray:
         return np.full(len(column), np.nan)
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
         find_text({name: column}, [name])
-        raise LobsDICEError(f"the column '{name}' must be numbers, not {kind}")
+        raise LobsDICEError(f"column '{name}' must hold numbers, not {kind}")
     if column.null_count:
         column = column.fill_null(False if pa.types.is_boolean(kind) else 0)
     return column.to_numpy(zero_copy_only=False)
 
 
 def is_blank(table: pa.Table, names: Sequence[str]) -> bool:
-    """Whether no row has anything in any of these columns."""
+    """True if all cells of these columns are empty."""
     return all(table[name].null_count == table.num_rows for name in names)
 
 
 def numbers(table: pa.Table, name: str, may_be_empty: np.ndarray | None = None) -> np.ndarray:
-    """A column that holds one number a row."""
+    """A column with one number a row."""
     values, _ = matrix(table, (name,), may_be_empty)
     if values.shape[1] != 1:
-        raise LobsDICEError(f"the column '{name}' must be one number a row")
+        raise LobsDICEError(f"column '{name}' must hold one number a row, not lists")
     return values[:, 0]
 
 
 def places(table: pa.Table, name: str) -> np.ndarray:
-    """A column that orders rows, as numbers: it may hold times."""
+    """Numbers that order the rows as the numbers or the times of a column do."""
     column = _times(whole_column(table, name))
     if not pa.types.is_temporal(column.type):
         return numbers(table, name)
@@ -92,7 +93,7 @@ def places(table: pa.Table, name: str) -> np.ndarray:
 
 
 def _times(column: Any) -> Any:
-    """Text as the times that it says, with or without a zone, where all of it does."""
+    """A column of texts as times, with or without a time zone, if all of its texts are times."""
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         for kind in (pa.timestamp("ns"), pa.timestamp("ns", "UTC")):
             with suppress(pa.ArrowInvalid):
@@ -101,14 +102,14 @@ def _times(column: Any) -> Any:
 
 
 def whole_column(table: pa.Table, name: str) -> Any:
-    """A column in one piece, without the dictionary that it may be stored with."""
+    """A column as one array of plain values, whatever chunks or dictionary it is stored in."""
     column = table[name]
     whole = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
     return whole.dictionary_decode() if pa.types.is_dictionary(whole.type) else whole
 
 
 def codes(table: pa.Table, name: str) -> Int64[np.ndarray, " rows"]:
-    """The distinct values of a column, numbered in the order in which they appear."""
+    """The place of each row's value among the distinct values, in order of appearance."""
     column = whole_column(table, name)
     _refuse_empty(column, name)
     return column.dictionary_encode().indices.to_numpy().astype(np.int64)
@@ -117,25 +118,28 @@ def codes(table: pa.Table, name: str) -> Int64[np.ndarray, " rows"]:
 def _refuse_empty(column: Any, name: str) -> None:
     if column.null_count:
         row = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0]
-        raise LobsDICEError(f"row {row}, column '{name}' is empty")
+        raise LobsDICEError(f"column '{name}', row {row}: the cell is empty")
 
 
 def check_columns(values: Float32[np.ndarray, "n width"], names: Sequence[str]) -> None:
+    """Raise an error that names the first column and row with NaN or infinity."""
     if np.isfinite([values.min(), values.max()]).all():
         return
-    if len(names) != values.shape[1]:  # columns of lists: the number of the column must do
+    if len(names) != values.shape[1]:  # a column of lists has one name for several numbers
         check_finite(names[0], values)
     row, column = np.argwhere(~np.isfinite(values))[0]
-    raise LobsDICEError(f"row {row}, column '{names[column]}' is {values[row, column]}")
+    raise LobsDICEError(
+        f"column '{names[column]}', row {row}: {values[row, column]} is not a finite float32 number"
+    )
 
 
 def find_text(table: Any, names: Sequence[str]) -> None:
-    """Raise an error that names the first cell that is no number, if there is one."""
+    """Raise an error that names the first cell that is not a number, if there is one."""
     for name in names:
         for row, cell in enumerate(table[name].to_pylist()):
             text = cell.decode(errors="replace") if isinstance(cell, bytes) else cell
             if isinstance(text, str) and text not in EMPTY and not _is_number(text):
-                raise LobsDICEError(f"row {row}, column '{name}' is {text!r}, expected a number")
+                raise LobsDICEError(f"column '{name}', row {row}: {text!r} is not a number")
 
 
 def _is_number(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Which columns of a table hold what."""
+"""The columns of a table that hold each part of an episode."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from lobsdice.data.formats.options import IfThere, ReadOptions
 from lobsdice.errors import LobsDICEError
 
-#: Where no pattern is given, the first of these that matches a column is used.
+#: Without an option, the first of these patterns that matches a column is used.
 EPISODE = ("episode", "episode_id", "episode_index", "trajectory", "trajectory_id")
 STEP = ("step", "step_index", "frame_index", "timestep")
 OBSERVATIONS = ("obs_*", "obs", "observation", "observations", "observation*", "state_*")
@@ -15,13 +15,13 @@ ACTIONS = ("action", "actions", "action_*", "action*")
 REWARD = ("reward",)
 TERMINATED = ("terminated", "terminal")
 
-#: Columns that describe the actions instead of holding some; their first filled cell counts.
+#: Columns of the action space, not of actions. Only their first filled cell counts.
 SPACE = ("action_low_*", "action_high_*", "action_count")
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A column, or several, for each thing that an episode is made of."""
+    """The names of the columns for each part of an episode."""
 
     episode: str
     step: str | None
@@ -34,21 +34,22 @@ class Layout:
 
     @classmethod
     def find(cls, names: Sequence[str], options: ReadOptions) -> "Layout":
-        """Go by the options, and by the default names where they say nothing."""
+        """The columns that the options name, else those with the default names."""
         if repeated := sorted({name for name in names if names.count(name) > 1}):
-            raise LobsDICEError(f"the column '{repeated[0]}' occurs more than once")
+            raise LobsDICEError(f"there is more than one column '{repeated[0]}'")
         episode = _one(names, options.episode_column, EPISODE)
         if episode is None:
             raise LobsDICEError(
-                f"there is no episode column; name it with `episode_column`, one of {_list(names)}"
+                "no column tells the episodes apart; choose one with `episode_column`: "
+                f"{_list(names)}"
             )
         space = _match(names, SPACE)
         free = [name for name in names if name not in space]
         observations = _columns(free, options.observation_columns, OBSERVATIONS, "observation")
         if not observations:
             raise LobsDICEError(
-                f"no column looks like an observation ({', '.join(OBSERVATIONS)}); name them with "
-                f"`observation_columns`, among {_list(names)}"
+                f"no column is named like an observation ({', '.join(OBSERVATIONS)}); choose some "
+                f"with `observation_columns`: {_list(names)}"
             )
         actions = _columns(free, options.action_columns, ACTIONS, "action")
         _check_roles(observations, {"action": actions, "episode": (episode,)})
@@ -65,6 +66,7 @@ class Layout:
 
     @property
     def names(self) -> list[str]:
+        """All columns that are used, each once."""
         single = (self.episode, self.step, self.reward, self.terminated, self.source)
         found = [name for name in single if name is not None]
         return list(dict.fromkeys([*found, *self.observations, *self.actions, *self.space]))
@@ -72,7 +74,7 @@ class Layout:
 
 def _one(names: Sequence[str], wanted: str | None, known: Sequence[str]) -> str | None:
     if wanted is not None and wanted not in names:
-        raise LobsDICEError(f"there is no column '{wanted}', only {_list(names)}")
+        raise LobsDICEError(f"there is no column '{wanted}'; the columns are {_list(names)}")
     return wanted or next((name for name in known if name in names), None)
 
 
@@ -84,7 +86,7 @@ def _columns(
     for pattern in wanted:
         if not _match(names, (pattern,)):
             raise LobsDICEError(
-                f"the {what} pattern '{pattern}' matches no column, only {_list(names)} are there"
+                f"the {what} pattern '{pattern}' matches no column; the columns are {_list(names)}"
             )
     if wanted:
         found = (numbered(_match(names, (pattern,))) for pattern in wanted)
@@ -93,11 +95,11 @@ def _columns(
 
 
 def _check_roles(observations: Sequence[str], others: Mapping[str, Sequence[str]]) -> None:
-    """A policy that sees the action that it is to choose would learn to copy it."""
+    """Raise an error if an action is an observation too: the policy would learn to copy it."""
     for what, columns in others.items():
         if both := next((name for name in observations if name in columns), None):
             raise LobsDICEError(
-                f"the column '{both}' is both an observation and the {what}; choose other "
+                f"column '{both}' is both an observation and the {what}; choose other "
                 "`observation_columns`"
             )
 
@@ -107,7 +109,7 @@ def _match(names: Sequence[str], patterns: Sequence[str]) -> tuple[str, ...]:
 
 
 def numbered(names: Sequence[str]) -> tuple[str, ...]:
-    """In the order of their numbers where all names end in one, else as in the file."""
+    """The names in the order of the numbers at their ends, if all have one; else as they are."""
     if all(name[-1:].isdecimal() for name in names):
         stems = [name.rstrip("0123456789") for name in names]
         keys = [(stem, int(n[len(stem) :])) for n, stem in zip(names, stems, strict=True)]

@@ -1,4 +1,4 @@
-"""Tables as text."""
+"""CSV files: tables as text."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from lobsdice.errors import LobsDICEError
 
 
 def read(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
-    """A text table with a header; rows are counted from 0 below it."""
+    """The episodes in a table with a header, and warnings; row 0 is the row below the header."""
     _refuse_semicolons(path)
     parsing = csv.ParseOptions(delimiter=_delimiter(path), newlines_in_values=True)
     with csv.open_csv(path, parse_options=parsing) as reader:
@@ -37,20 +37,20 @@ def read(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
 
 
 def write(path: Path, episodes: Episodes) -> None:
-    """Our table as text."""
+    """Write episodes as a table."""
     with atomic(path) as temporary:
         how = csv.WriteOptions(delimiter=_delimiter(path))
         csv.write_csv(to_table(episodes), temporary, how)
 
 
 def _refuse_semicolons(path: Path) -> None:
-    """Spreadsheets write them where the comma is the decimal sign; guessing at both would err."""
+    """Raise an error if semicolons separate the columns, as in countries with decimal commas."""
     with path.open("rb") as file:
         header = file.readline(1 << 16)
     if b";" in header and _delimiter(path).encode() not in header:
         raise LobsDICEError(
-            "its columns are separated by semicolons; save it with commas between columns and "
-            "points in numbers"
+            "semicolons separate its columns; save it with commas between columns and points in "
+            "numbers"
         )
 
 
@@ -70,7 +70,7 @@ def _csv_types(layout: Layout, options: ReadOptions) -> dict[str, pa.DataType]:
 
 
 def _continuous(layout: Layout, options: ReadOptions) -> bool:
-    """Text has no types: 1 may be a real number, and is one where anything says so."""
+    """True if actions are real numbers. In text, the integer 1 and the real number 1 look alike."""
     if options.action_kind != "auto":
         return options.action_kind == "continuous"
     bounded = any(name.startswith("action_low") for name in layout.space)

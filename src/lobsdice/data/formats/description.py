@@ -1,4 +1,4 @@
-"""What is in a set of episodes, in numbers that JSON can hold."""
+"""A description of episodes in numbers and texts that JSON can hold."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from lobsdice.data.spaces import Box
 
 
 def describe(episodes: Episodes) -> dict[str, Any]:
-    """Counts, lengths, ends, spaces, the range of every feature, returns and sources."""
+    """The counts, lengths, ends, ranges of features, actions, returns and sources of episodes."""
     returns = episodes.returns()
     terminated = int(episodes.terminated.sum())
     return {
@@ -36,7 +36,7 @@ def _summary(values: np.ndarray) -> dict[str, int | float]:
 def _features(
     rows: Float32[np.ndarray, "n width"], between: tuple[np.ndarray, np.ndarray]
 ) -> dict[str, list[float]]:
-    """One number a column under each name."""
+    """The minimum, mean, maximum and standard deviation of each column."""
     low, high = between
     mean, std = _moments(rows)
     stats = {"min": low, "mean": mean, "max": high, "std": std}

@@ -1,9 +1,9 @@
-"""Flat transitions, one row a step, to episodes.
+"""Episodes from flat transitions: files with one row a step.
 
-Such a file says where episodes end by two flags a row: the environment ended the episode
-(terminal) or the recording was cut (timeout). Where it also holds the next observation of each row,
-the final state of every episode is known, and a row whose next observation is not the next row's
-observation is an end that the flags forgot.
+Two flags in each row mark the ends of episodes: the environment ended the episode (terminal), or
+the recording stopped (timeout). A file may also hold the next observation of each row. Then the
+final state of every episode is known, and ends that no flag marks are found: there the next
+observation differs from the observation of the next row.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,13 +22,13 @@ from lobsdice.data.rows import CHUNK
 from lobsdice.data.spaces import ActionSpace
 from lobsdice.errors import LobsDICEError, plural
 
-#: Rows read in one go: few enough for the processor's cache, enough to make each call worth it.
+#: Rows read at a time: few enough for the processor's cache, enough to be worth a call.
 BLOCK = 1 << 15
 
-#: Buffers grow with the chunks of a compressed file, but not beyond this many bytes.
+#: The most bytes of a buffer, however large the chunks of a compressed file are.
 BUFFER_BYTES = 96 << 20
 
-#: The names under which files are known to store each thing; the first one is D4RL's.
+#: The names of each column in files; the first one is D4RL's.
 NAMES = {
     "observations": ("observations", "obs", "states"),
     "next_observations": ("next_observations", "next_obs", "next_states"),
@@ -44,41 +44,41 @@ Column = np.ndarray | h5py.Dataset
 
 @dataclass(frozen=True)
 class Flat:
-    """The columns of a flat file that matter, checked to agree in their number of rows."""
+    """The known columns of a flat file, all with the same number of rows."""
 
     columns: Mapping[str, Column]
-    """By the first name of each row of `NAMES`."""
+    """The columns by their D4RL names, the keys of `NAMES`."""
     names: Mapping[str, str]
-    """What the file calls them."""
+    """Their names in the file, by the same keys."""
 
     @classmethod
     def find(cls, stored: Mapping[str, Column], listed: Iterable[str]) -> "Flat":
-        """The columns of `stored` under their known names; `listed` is all that the file has."""
+        """The columns of `stored` that are known; errors list all names in the file, `listed`."""
         names = {key: next((n for n in known if n in stored), None) for key, known in NAMES.items()}
         found = {key: name for key, name in names.items() if name is not None}
         for key in ("observations", "terminals"):
             if key not in found:
-                raise LobsDICEError(f"the key '{key}' is missing; the file has {_listing(listed)}")
+                raise LobsDICEError(f"there is no '{key}'; the file has {_listing(listed)}")
         flat = cls({key: stored[name] for key, name in found.items()}, found)
         for key in found:
             flat.check(key)
         return flat
 
     def check(self, key: str) -> None:
+        """Raise an error unless a column holds numbers and as many rows as the observations."""
         name, column = self.names[key], self.columns[key]
         if column.dtype.kind not in "biuf":
             raise LobsDICEError(f"{name} must be numbers, not {column.dtype}")
         widths = {"observations": 2, "next_observations": 2, "actions": 2}
         shape = column.shape
         if not 1 <= len(shape) <= 2 or (key not in widths and len(shape) == 2 and shape[1] != 1):
-            raise LobsDICEError(
-                f"{name} has shape {shape}, expected {widths.get(key, 1)} dimension(s)"
-            )
+            wanted = plural(widths.get(key, 1), "dimension")
+            raise LobsDICEError(f"{name} has the shape {shape}; it must have {wanted}")
         rows = self.columns["observations"].shape[0]
         if shape[0] != rows:
             raise LobsDICEError(f"{name} has {shape[0]} rows, but observations has {rows}")
         if rows == 0 or 0 in shape:
-            raise LobsDICEError(f"{name} is empty: its shape is {shape}")
+            raise LobsDICEError(f"{name} is empty: it has the shape {shape}")
 
     @property
     def rows(self) -> int:
@@ -95,7 +95,7 @@ def read_flat(
     options: ReadOptions,
     listed: Iterable[str] = (),
 ) -> tuple[Episodes, list[str]]:
-    """The episodes in a flat file, and what is worth telling the user about them."""
+    """The episodes in a flat file, and a sentence for each thing to warn of."""
     flat = Flat.find(stored, listed or stored)
     terminals = _flags(flat, "terminals")
     ends = _marked_ends(flat, terminals)
@@ -156,21 +156,19 @@ def _flags(flat: Flat, key: str) -> Flags:
     values = np.asarray(flat.columns[key][()]).reshape(-1)
     flags = values.astype(bool)
     if values.dtype != bool and (bad := np.flatnonzero(values != flags)).size:
-        raise LobsDICEError(
-            f"{flat.names[key]} row {bad[0]} is {values[bad[0]]}, expected 0 or 1 (false or true)"
-        )
+        raise LobsDICEError(f"{flat.names[key]}, row {bad[0]}: {values[bad[0]]} is neither 0 nor 1")
     return flags
 
 
 def _with_next(flat: Flat, ends: Flags) -> tuple[Float32[np.ndarray, "states width"], list[str]]:
-    """All states, each episode's final one included; `ends` gains the ends that were not marked."""
+    """The states of all episodes with their final ones. Adds the ends without a flag to `ends`."""
     rows, width = flat.rows, flat.width("observations")
     if flat.width("next_observations") != width:
         raise LobsDICEError(
-            f"{flat.names['next_observations']} has {flat.width('next_observations')} columns, "
-            f"but observations has {width}"
+            f"{flat.names['next_observations']} and {flat.names['observations']} must have equally "
+            f"many columns, not {flat.width('next_observations')} and {width}"
         )
-    # Room for the worst case, an end after every row: memory that is not written to is not used.
+    # Room for an end after every row. Memory that is never written to is not used.
     states = np.empty((2 * rows, width), np.float32)
     marked, written = int(ends.sum()), 0
     for block in _blocks(flat):
@@ -182,28 +180,28 @@ def _with_next(flat: Flat, ends: Flags) -> tuple[Float32[np.ndarray, "states wid
     if not unmarked:
         return states, []
     return states, [
-        f"{plural(unmarked, 'unmarked episode end')} found where a row's next observation is not "
-        "the next row's observation; each was taken as a cut (truncated)"
+        f"{plural(unmarked, 'unmarked episode end')} found, where the next observation is not the "
+        "observation of the next row; these episodes count as truncated"
     ]
 
 
 @dataclass(frozen=True)
 class _Block:
-    """Some rows of a flat file, in a buffer that the next block overwrites."""
+    """Consecutive rows of a flat file, in a buffer that the next block overwrites."""
 
     start: int
     rows: int
     last: bool
     pool: Float32[np.ndarray, "pool width"]
-    """Observations in the first half. In the second, one row longer, the next observations that
-    lead to each of them, so the first of these belongs to the block before."""
+    """The first half holds observations. The second half, one row longer, holds the next
+    observation of the row before each of them; the first of these is of the block before."""
 
     @property
     def half(self) -> int:
         return len(self.pool) // 2
 
     def interleave(self, ends: Flags, out: np.ndarray) -> int:
-        """Write the states to `out`, the final state of the old episode before each new one."""
+        """Write the states to `out`, with each episode's final state before the next episode."""
         observed = self.pool[: self.rows]
         reached = self.pool[self.half : self.half + self.rows]
         changed = np.flatnonzero(observed != reached) // observed.shape[1]
@@ -223,7 +221,7 @@ class _Block:
         return len(index)
 
     def check_finite(self, flat: Flat, written: np.ndarray) -> None:
-        """Look at what was just written while it is in the cache; errors name the file's row."""
+        """Raise an error that names the file's row of NaN or infinity in what was just written."""
         if np.isfinite([written.min(), written.max()]).all():
             return
         for key, shift, at in (("observations", 0, 0), ("next_observations", -1, self.half)):
@@ -232,7 +230,8 @@ class _Block:
                 row, column = bad[0]
                 value = self.pool[at + row, column]
                 raise LobsDICEError(
-                    f"{flat.names[key]} row {self.start + row + shift}, column {column} is {value}"
+                    f"{flat.names[key]}, row {self.start + row + shift}, column {column}: {value} "
+                    "is not a finite float32 number"
                 )
 
 
@@ -249,9 +248,9 @@ def _blocks(flat: Flat):
 
 
 def _block_rows(columns: tuple[Column, ...], width: int, rows: int) -> int:
-    """As many rows as fit the processor's cache; whole chunks where the file is stored in chunks.
+    """The number of rows that fit the processor's cache, in whole chunks of the file.
 
-    A chunk that two blocks share would be decompressed twice.
+    A chunk that two blocks shared would be decompressed twice.
     """
     chunks = [c.chunks[0] for c in columns if isinstance(c, h5py.Dataset) and c.chunks]
     chunk = max(chunks, default=1)
@@ -264,7 +263,7 @@ def _fill(column: Column, start: int, out: np.ndarray) -> None:
         shaped = out if len(column.shape) == 2 else out[:, 0]
         column.read_direct(shaped, np.s_[start : start + len(out)])
         return
-    with np.errstate(over="ignore"):  # an overflow to infinity is reported with its row
+    with np.errstate(over="ignore"):  # later checks report an overflow with its row
         out[...] = column[start : start + len(out)].reshape(out.shape)
 
 
@@ -275,10 +274,10 @@ def _whole(flat: Flat, key: str, dtype) -> np.ndarray:
 
 
 class _Kept:
-    """What remains without next observations: a row's successor is known only inside its episode.
+    """The rows that are kept if a file has no next observations.
 
-    So the last action of an episode has no known result and goes; its observation is the final
-    state. An episode of one row has no transition left and goes altogether.
+    The result of an episode's last action is then unknown. That action is dropped, and the last
+    observation becomes the final state. An episode of one row has no transition and is dropped.
     """
 
     def __init__(self, ends: Flags):
@@ -290,7 +289,7 @@ class _Kept:
         self.states = np.repeat(sizes > 1, sizes) if self.vanished else None
         if not len(self.lengths):
             raise LobsDICEError(
-                "no transition is left: without next_observations, an episode of one row has none"
+                "no transition is left: without next_observations, episodes of one row have none"
             )
 
     def observations(self, flat: Flat) -> tuple[np.ndarray, list[str]]:
@@ -303,19 +302,20 @@ class _Kept:
     def notices(self, flat: Flat) -> list[str]:
         gone = f", and {plural(self.vanished, 'episode')} of one row with them"
         notices = [
-            f"{plural(self.dropped, 'transition')} dropped{gone if self.vanished else ''}: without "
-            "next_observations the result of an episode's last action is not known, and every "
+            f"{plural(self.dropped, 'transition')} dropped{gone if self.vanished else ''}, because "
+            "without next_observations the result of an episode's last action is unknown; every "
             "episode counts as truncated"
         ]
         if "timeouts" not in flat.columns:
             notices.append(
-                "without timeouts and next_observations, cuts that are not terminals cannot be seen"
+                "the file has neither timeouts nor next_observations, so that only terminals mark "
+                "the ends of episodes; truncated episodes are joined with the next one"
             )
         return notices
 
 
 def _compact(rows: np.ndarray, keep: Flags) -> np.ndarray:
-    """The rows to keep, moved to the front of the same memory."""
+    """The rows to keep, moved to the front of the same array."""
     written = 0
     for start in range(0, len(rows), CHUNK):
         part = rows[start : start + CHUNK][keep[start : start + CHUNK]]

@@ -1,4 +1,4 @@
-"""HDF5 files laid out like those of D4RL."""
+"""HDF5 files in the layout of D4RL."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from lobsdice.data.formats.metadata import space_entries
 from lobsdice.data.formats.options import ReadOptions
 from lobsdice.errors import LobsDICEError
 
-#: What D4RL has no place for.
+#: The arrays for which D4RL's layout has no place.
 METADATA = (
     "action_low",
     "action_high",
@@ -22,16 +22,16 @@ METADATA = (
     "observation_names",
 )
 
-#: No compression shrinks more than this; a header that claims more is damaged.
+#: No compression has a larger ratio. A header that claims one is damaged.
 COMPRESSION = 2000
 
-#: Bytes that an array may have without a single one in the file. Reading chunks that are not there
-#: takes long if they are small.
+#: Bytes of an array that the file need not hold: an array that was never written to is all zeros.
+#: Reading many small chunks that are not in the file takes long, so that fewer are allowed.
 SPARE, SPARE_IN_CHUNKS = 64 << 20, 4 << 20
 
 
 def read(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
-    """Flat transitions; what D4RL has no place for lies in the group `metadata`."""
+    """The episodes in a file of flat transitions, and warnings."""
     with h5py.File(path, "r") as file:
         known = [name for names in NAMES.values() for name in names]
         stored = {name: _dataset(file, name) for name in known if name in file}
@@ -39,7 +39,7 @@ def read(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
 
 
 def write(path: Path, episodes: Episodes) -> None:
-    """D4RL's keys, with `next_observations`, so that nothing is lost."""
+    """Write D4RL's arrays, and `next_observations` so that no final state is lost."""
     rows = episodes.step_rows
     last = episodes.step_starts + episodes.lengths - 1
     terminals, timeouts = np.zeros((2, episodes.steps), bool)
@@ -62,7 +62,7 @@ def write(path: Path, episodes: Episodes) -> None:
             file["metadata/source"] = episodes.source
         for key in ("source_names", "observation_names"):
             if names := getattr(episodes, key):
-                # Of fixed size: a damaged heap of texts of any size can hang the HDF5 library.
+                # Texts of fixed size: with others, a damaged file can hang the HDF5 library.
                 file[f"metadata/{key}"] = np.char.encode(names, "utf-8")
 
 
@@ -76,7 +76,7 @@ def _metadata(file: h5py.File) -> dict[str, np.ndarray]:
 def _dataset(group: h5py.Group, name: str) -> h5py.Dataset:
     dataset = group[name]
     if not isinstance(dataset, h5py.Dataset):
-        raise LobsDICEError(f"{name} is a group, expected an array")
+        raise LobsDICEError(f"{name} must be an array, not a group")
     check_size(name, dataset)
     if dataset.dtype.kind not in "biufS":
         wanted = "texts of fixed size (dtype S)" if name.endswith("_names") else "numbers"
@@ -85,13 +85,10 @@ def _dataset(group: h5py.Group, name: str) -> h5py.Dataset:
 
 
 def check_size(name: str, dataset: h5py.Dataset) -> None:
-    """Refuse an array larger than the file can hold, before time and memory are spent on it.
-
-    Small arrays may be there without ever having been written to: all zeros, and no bytes.
-    """
+    """Raise an error if an array is larger than the file can hold, before it is read."""
     stored = dataset.id.get_storage_size()
     spare = SPARE if dataset.chunks is None else SPARE_IN_CHUNKS
     if dataset.nbytes > max(spare, COMPRESSION * stored):
         raise LobsDICEError(
-            f"{name} claims {dataset.nbytes} bytes, but the file holds only {stored} bytes of it"
+            f"{name} claims to have {dataset.nbytes} bytes, but the file has only {stored} of them"
         )

@@ -1,4 +1,4 @@
-"""Action space, source labels and names of observations: arrays, called alike in every format."""
+"""Arrays with the same names in every format: action space, sources, names of observations."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,17 +10,17 @@ from lobsdice.errors import LobsDICEError
 
 
 def space_entries(space: ActionSpace | None) -> dict[str, np.ndarray]:
-    """`action_low` and `action_high` for a box, `action_count` for discrete actions."""
+    """`action_low` and `action_high` of a box, or `action_count` of a discrete space."""
     described = {} if space is None else space.description
     return {f"action_{key}": np.array(value) for key, value in described.items() if key != "kind"}
 
 
 def space_of(entries: Mapping[str, np.ndarray]) -> ActionSpace | None:
-    """The action space that `space_entries` describes."""
+    """The action space of which `space_entries` are the entries; None if there are none."""
     found = [key for key in ("action_low", "action_high", "action_count") if key in entries]
     for key in found:
         if np.asarray(entries[key]).dtype.kind not in "iuf":
-            raise LobsDICEError(f"{key} must be numbers")
+            raise LobsDICEError(f"{key} must hold numbers")
     if found == ["action_low", "action_high"]:
         return Box.of(entries["action_low"], entries["action_high"])
     if found == ["action_count"]:
@@ -29,8 +29,8 @@ def space_of(entries: Mapping[str, np.ndarray]) -> ActionSpace | None:
         return Discrete(int(np.ravel(entries["action_count"])[0]))
     if found:
         raise LobsDICEError(
-            f"{' and '.join(found)} found; there must be either action_low and action_high or "
-            "action_count"
+            f"the file has {' and '.join(found)}; it must have either action_low and action_high, "
+            "or action_count"
         )
     return None
 
@@ -42,7 +42,7 @@ def labels_of(entries: Mapping[str, np.ndarray]) -> dict[str, Any]:
         return labels
     source = np.asarray(entries["source"])
     if source.dtype.kind not in "iu" or source.ndim != 1:
-        raise LobsDICEError("source must be one integer an episode")
+        raise LobsDICEError("source must hold one integer for each episode")
     return labels | {"source": source, "source_names": _texts(entries, "source_names")}
 
 

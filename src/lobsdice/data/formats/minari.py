@@ -1,4 +1,4 @@
-"""Minari datasets, through the minari package, from a folder or from the local cache."""
+"""Minari datasets in a folder or in the local cache, by means of the minari package."""
 
 import json
 import re
@@ -23,17 +23,17 @@ from lobsdice.errors import LobsDICEError, require
 
 METADATA = "metadata.json"
 
-#: The key of a dataset's metadata under which we keep what Minari has no place for.
+#: The key of a dataset's metadata for the arrays that Minari has no place for.
 OURS = "lobsdice"
 
 
 def is_id(name: str) -> bool:
-    """Whether `name` could be the id of a dataset: `namespace/name-v0`."""
+    """True if `name` has the form of a dataset's id, `namespace/name-v0`."""
     return re.fullmatch(r"(?:[-\w]+/)*[-\w]+-v\d+", name) is not None
 
 
 def cached(dataset_id: str) -> Path | None:
-    """The folder of a dataset in Minari's local cache. Nothing is ever downloaded."""
+    """The folder of a dataset in Minari's local cache, if it is there. Nothing is downloaded."""
     _require("minari")
     from minari.storage.datasets_root_dir import get_dataset_path
 
@@ -42,11 +42,11 @@ def cached(dataset_id: str) -> Path | None:
 
 
 def read(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
-    """The dataset in `path`; observations of several parts are put side by side."""
+    """The episodes in a folder, and warnings; parts of an observation are put side by side."""
     folder = _data_folder(path)
     if folder is None:
         raise LobsDICEError(
-            f"the folder is no Minari dataset: it has neither data/{METADATA} nor {METADATA}"
+            f"the folder is not a Minari dataset: it has neither data/{METADATA} nor {METADATA}"
         )
     _check_metadata(folder)
     _require("minari")
@@ -65,10 +65,10 @@ def read(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
 
 
 def write(path: Path, episodes: Episodes) -> None:
-    """A dataset with the HDF5 backend, in the layout of Minari's cache."""
+    """Write a dataset for the HDF5 backend, in the layout of Minari's cache."""
     if path.is_dir() and any(path.iterdir()) and _data_folder(path) is None:
         raise LobsDICEError(
-            f"{path}: the folder exists and is no Minari dataset; it was left alone"
+            f"{path}: the folder holds something else than a Minari dataset and was not replaced"
         )
     _require("minari")
     from minari import __version__
@@ -92,7 +92,7 @@ def _data_folder(path: Path) -> Path | None:
 
 
 def _check_files(folder: Path) -> None:
-    """Damage on which the libraries below would hang or crash is found before they see it."""
+    """Raise an error on damage that would make the libraries below hang or crash."""
     for path in folder.glob("*/*.arrow"):
         with ipc.open_file(path) as reader:
             for i in range(reader.num_record_batches):
@@ -108,7 +108,11 @@ def _check_item(name: str, item: Any) -> None:
 
 
 def _check_metadata(folder: Path) -> None:
-    """Without both spaces Minari would build the environment that the file names: foreign code."""
+    """Raise an error if a key is missing.
+
+    Without the spaces, Minari would build the environment that the file names, which is foreign
+    code.
+    """
     metadata = json.loads((folder / METADATA).read_text())
     for key in ("observation_space", "action_space", "total_episodes", "data_format"):
         if key not in metadata:
@@ -126,7 +130,7 @@ def _episode(data: dict, observe: Callable, act: Callable) -> dict[str, np.ndarr
     steps = len(part["rewards"])
     for key, rows in (("observations", steps + 1), ("actions", steps), ("terminations", steps)):
         if part[key] is not None and len(part[key]) != rows:
-            raise LobsDICEError(f"{where}: {key} has {len(part[key])} rows, expected {rows}")
+            raise LobsDICEError(f"{where}: {key} has {len(part[key])} rows instead of {rows}")
     if not steps:
         raise LobsDICEError(f"{where} has no steps")
     return part
@@ -149,7 +153,7 @@ def _assemble(storage: Any, parts: list[dict], options: ReadOptions) -> tuple[Ep
         lengths=lengths,
         terminated=[bool(part["terminations"][-1]) for part in parts],
         actions=actions,
-        # Minari demands rewards; where there are none, NaN stands for them.
+        # Minari demands rewards. Where there are none, we write NaN.
         rewards=None if np.isnan(rewards).all() else rewards,
         action_space=space,
         **labels_of(ours),
@@ -159,16 +163,19 @@ def _assemble(storage: Any, parts: list[dict], options: ReadOptions) -> tuple[Ep
 
 
 def _check_total(lengths: np.ndarray, metadata: dict) -> None:
-    """Minari takes each batch of an Arrow file for an episode; very long ones have several."""
+    """Raise an error if steps are lost.
+
+    Minari takes each batch of an Arrow file for an episode, but very long episodes have several.
+    """
     steps = int(lengths.sum())
     if steps != metadata.get("total_steps", steps):
         raise LobsDICEError(
-            f"the episodes have {steps} steps, but {METADATA} says {metadata['total_steps']}"
+            f"Minari reads {steps} steps, but {METADATA} says {metadata['total_steps']}"
         )
 
 
 def _flattener(space: Any, what: str) -> Callable[[Any], Float[np.ndarray, "rows width"]]:
-    """What makes one row of numbers of each value of a Gymnasium space."""
+    """The function that makes a row of numbers of each value of a Gymnasium space."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Box):
@@ -181,7 +188,7 @@ def _flattener(space: Any, what: str) -> Callable[[Any], Float[np.ndarray, "rows
         return lambda values: np.concatenate(
             [f(value) for f, value in zip(each, values, strict=True)], axis=1
         )
-    raise LobsDICEError(f"the {what} space {space} is no vector of real numbers")
+    raise LobsDICEError(f"the {what} space {space} is not a vector of real numbers")
 
 
 def _actor(space: Any) -> Callable[[Any], np.ndarray | None]:

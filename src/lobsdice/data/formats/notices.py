@@ -1,4 +1,4 @@
-"""What is worth telling about any data, whatever file it comes from."""
+"""Warnings about data of any format: constant features and repeated episodes."""
 
 import numpy as np
 from jaxtyping import Float32, Int64
@@ -6,18 +6,19 @@ from jaxtyping import Float32, Int64
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.rows import CHUNK
 
-#: Longer lists are cut, so that a warning stays one line.
+#: The most names in a list, so that a warning stays one line.
 SHOWN = 5
 
 
 def notices(episodes: Episodes) -> list[str]:
-    """One sentence each for constant features and duplicate episodes."""
+    """A sentence about constant features and one about repeated episodes, if there are any."""
     found = []
     if (constant := constant_columns(episodes.observations)).size:
         names = np.array(episodes.observation_names or range(episodes.state_size))
         found.append(f"observations are constant in {_these('column', names[constant])}")
-    if episodes.repeated.size:
-        found.append(f"{_these('episode', episodes.repeated)} repeat earlier episodes")
+    if (repeated := episodes.repeated).size:
+        verb = "repeats an earlier one" if repeated.size == 1 else "repeat earlier ones"
+        found.append(f"{_these('episode', repeated)} {verb}")
     return found
 
 

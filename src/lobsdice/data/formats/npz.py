@@ -1,4 +1,4 @@
-"""NumPy archives: our own episodes, and flat transitions."""
+"""NumPy archives: our own format of episodes, and flat transitions."""
 
 import zipfile
 from pathlib import Path
@@ -17,13 +17,13 @@ REQUIRED = ("observations", "episode_lengths", "terminated")
 
 
 def read(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
-    """Our episodes where the archive has `episode_lengths`, otherwise flat transitions."""
+    """The episodes in an archive of our own format or of flat transitions, and warnings."""
     arrays = _load(path)
     if "episode_lengths" not in arrays:
         return read_flat(arrays, arrays, options)
     for key in REQUIRED:
         if key not in arrays:
-            raise LobsDICEError(f"the key '{key}' is missing; the file has {', '.join(arrays)}")
+            raise LobsDICEError(f"there is no '{key}'; the file has {', '.join(arrays)}")
     actions, space, notices = None, None, []
     if "actions" in arrays:
         actions, space, notices = prepare_actions(arrays["actions"], space_of(arrays), options)
@@ -41,7 +41,7 @@ def read(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
 
 
 def write(path: Path, episodes: Episodes) -> None:
-    """Our own format."""
+    """Write episodes in our own format."""
     arrays = {
         "observations": episodes.observations,
         "episode_lengths": episodes.lengths,
@@ -72,6 +72,6 @@ def _member(archive: zipfile.ZipFile, name: str) -> np.ndarray:
             if "allow_pickle" not in str(error):
                 raise
             raise LobsDICEError(
-                f"{name[: -len('.npy')]} holds Python objects, which are never loaded because that "
-                "could run code; store plain arrays of numbers"
+                f"{name[: -len('.npy')]} holds Python objects, which are never loaded because they "
+                "can run code; store plain arrays of numbers"
             ) from error

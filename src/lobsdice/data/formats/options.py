@@ -1,4 +1,4 @@
-"""What a user can say about a file that the file does not say itself."""
+"""Options for reading a file: facts that the file itself does not state."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -10,49 +10,53 @@ from lobsdice.errors import LobsDICEError
 
 
 class IfThere(tuple[str, ...]):
-    """Patterns of columns of which a file may have none."""
+    """Patterns of columns that a file need not have."""
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How to read a file; the defaults suit files that follow docs/formats.md."""
+    """Options for reading a file; the defaults suit the files that docs/formats.md describes."""
 
     episode_column: str | None = None
     """CSV and Parquet: the column that tells episodes apart (default: the first of `episode`,
-    `episode_id`, `episode_index`, `trajectory` and `trajectory_id` that is there)."""
+    `episode_id`, `episode_index`, `trajectory` and `trajectory_id` that the file has)."""
     step_column: str | None = None
-    """CSV and Parquet: the column that orders the rows of an episode, by numbers or times (default:
+    """CSV and Parquet: the column of numbers or times that orders the rows of an episode (default:
     `step`, `step_index`, `frame_index` or `timestep`; without one, the order of the file)."""
     observation_columns: tuple[str, ...] = ()
-    """CSV and Parquet: patterns (`*` and `?` are wildcards) of the columns of the observations, in
-    their order (default: `obs_*`, `observation*` or `state_*`)."""
+    """CSV and Parquet: the columns of the observations in their order, as names or as patterns with
+    the wildcards `*` and `?` (default: `obs_*`, `observation*` or `state_*`)."""
     action_columns: tuple[str, ...] = ()
-    """CSV and Parquet: patterns of the columns of the actions (default: `action` or `action_*`)."""
+    """CSV and Parquet: the columns of the actions, as names or patterns (default: `action` or
+    `action_*`)."""
     reward_column: str | None = None
-    """CSV and Parquet: the column of the rewards (default: `reward`, where it is there)."""
+    """CSV and Parquet: the column of the rewards (default: `reward`, if the file has it)."""
     terminated_column: str | None = None
-    """CSV and Parquet: the column that marks termination (default: `terminated` or `terminal`)."""
+    """CSV and Parquet: the column that marks terminations (default: `terminated` or `terminal`)."""
     action_kind: Literal["auto", "continuous", "discrete"] = "auto"
-    """Whether actions are real or whole numbers; `auto` goes by the type they are stored in."""
+    """Real actions (continuous) or whole numbers (discrete); `auto` takes the type in the file."""
     action_low: tuple[float, ...] = ()
-    """The smallest action: one number for all columns, or one for each. Overrides the file's."""
+    """The smallest action: one number for all columns, or one for each. Overrides the file."""
     action_high: tuple[float, ...] = ()
-    """The largest action: one number for all columns, or one for each. Overrides the file's."""
+    """The largest action: one number for all columns, or one for each. Overrides the file."""
     action_count: int | None = None
-    """How many discrete actions there are. Overrides the file's."""
+    """The number of discrete actions. Overrides the file."""
 
     def __post_init__(self):
         if bool(self.action_low) != bool(self.action_high):
-            raise LobsDICEError("`action_low` and `action_high` come together or not at all")
+            raise LobsDICEError("`action_low` and `action_high` must be given together")
         if self.action_low and self.action_count is not None:
-            raise LobsDICEError("actions have bounds or a count, not both")
+            raise LobsDICEError(
+                "`action_count` is for discrete actions, `action_low` and `action_high` for "
+                "continuous ones; give only one of the two"
+            )
 
     def unlabelled(self) -> "ReadOptions":
-        """The same for a file that may lack the columns that are named for actions."""
+        """The same options for a file that need not have the `action_columns`."""
         return replace(self, action_columns=IfThere(self.action_columns))
 
     def action_space(self, size: int) -> ActionSpace | None:
-        """The space that the user states for actions of `size` numbers, if any."""
+        """The space that the options state for actions of `size` numbers, if they state one."""
         if self.action_count is not None:
             return Discrete(self.action_count)
         if not self.action_low:
@@ -61,5 +65,5 @@ class ReadOptions:
         return Box.of(*(np.repeat(b, size) if len(b) == 1 else b for b in bounds))
 
 
-#: What `read` goes by unless told otherwise.
+#: The options that `read` uses without others.
 DEFAULTS = ReadOptions()

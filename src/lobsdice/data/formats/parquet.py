@@ -1,4 +1,4 @@
-"""Tables as typed columns."""
+"""Parquet files: tables with typed columns."""
 
 from pathlib import Path
 
@@ -12,15 +12,15 @@ from lobsdice.data.formats.table import from_table, to_table
 
 
 def read(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
-    """A typed table; a column may hold lists, each counting as so many columns."""
+    """The episodes in a table, and warnings; a column of lists counts as several columns."""
     with parquet.ParquetFile(path) as file:
         layout = Layout.find(file.schema_arrow.names, options)
         table = file.read(columns=layout.names)
-    table.validate(full=True)  # a damaged file can make arrays that crash what reads them
+    table.validate(full=True)  # arrays of a damaged file can crash their reader
     return from_table(table, layout, options)
 
 
 def write(path: Path, episodes: Episodes) -> None:
-    """Our table, typed."""
+    """Write episodes as a table."""
     with atomic(path) as temporary:
         parquet.write_table(to_table(episodes), temporary)

@@ -1,7 +1,7 @@
-"""Tables, one row a state, to episodes and back.
+"""Episodes from tables with one row a state, and such tables from episodes.
 
-The rows of an episode are its T+1 states in order. The cells of action and reward belong to the
-step that leaves a row's state, so they are empty in an episode's last row.
+The rows of an episode are its T+1 states in order. The action and the reward of a row belong to the
+step from its state to the next one, so that they are empty in an episode's last row.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from lobsdice.errors import LobsDICEError, plural
 
 
 def to_table(episodes: Episodes) -> pa.Table:
-    """Our columns; those of the action space are filled in the first row only."""
+    """The episodes as a table; columns of the action space are filled in the first row only."""
     rows = len(episodes.observations)
     final = np.zeros(rows, bool)
     final[episodes.ends] = True
@@ -58,14 +58,14 @@ def _step_columns(episodes: Episodes) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _padded(column: np.ndarray, final: Bool[np.ndarray, " rows"]) -> pa.Array:
-    """One cell a row, empty in final rows."""
+    """One cell a row, empty in the final row of each episode."""
     cells = np.zeros(len(final), column.dtype)
     cells[~final] = column
     return pa.array(cells, mask=final)
 
 
 def from_table(table: pa.Table, layout: Layout, options: ReadOptions) -> tuple[Episodes, list[str]]:
-    """The episodes in a table, and what is worth telling the user about them."""
+    """The episodes in a table, and a sentence for each thing to warn of."""
     order = _Order.of(table, layout)
     observations = matrix(table, layout.observations, may_be_empty=None)[0].astype(np.float32)
     check_columns(observations, layout.observations)
@@ -93,22 +93,23 @@ def from_table(table: pa.Table, layout: Layout, options: ReadOptions) -> tuple[E
 
 @dataclass(frozen=True)
 class _Order:
-    """Where the states and steps of each episode lie in the table."""
+    """The rows of the table that hold the states and the steps of each episode."""
 
     states: Int64[np.ndarray, " states"]
-    """The rows in the order of episodes and steps, without episodes of one row."""
+    """The rows in the order of episodes and of steps, without episodes of one row."""
     steps: Int64[np.ndarray, " steps"]
     """The same without the last row of each episode."""
     lengths: Int64[np.ndarray, " episodes"]
     last: Bool[np.ndarray, " rows"]
-    """Which rows of the table are the last of their episode."""
+    """True for each row of the table that is the last of its episode."""
     vanished: int
+    """The number of episodes of one row, which have no transition."""
     scattered: int
-    """Episodes whose rows lie apart in the file although no column orders them."""
+    """The number of episodes whose rows are not consecutive, if no column orders them."""
 
     @classmethod
     def of(cls, table: pa.Table, layout: Layout) -> "_Order":
-        """Episodes in the order of their first rows."""
+        """The order of a table; episodes are in the order of their first rows."""
         if not table.num_rows:
             raise LobsDICEError("there are no episodes: the table has no rows")
         episode = codes(table, layout.episode)
@@ -123,7 +124,7 @@ class _Order:
         last[order[ends]] = True
         states = order[np.repeat(sizes > 1, sizes)]
         if not states.size:
-            raise LobsDICEError("every episode has one row only, so there is no transition")
+            raise LobsDICEError("every episode has only one row, so that there is no transition")
         return cls(
             states,
             states[~last[states]],
@@ -134,7 +135,7 @@ class _Order:
         )
 
     def covered(self, values: np.ndarray) -> np.ndarray:
-        """`values` with the cells of last rows, which mean nothing, replaced by a step's."""
+        """`values` with a valid value in each episode's last row, whose cell has no meaning."""
         covered = values.copy()
         covered[self.last] = values[self.steps[0]]
         return covered
@@ -143,12 +144,13 @@ class _Order:
         found = []
         if self.vanished:
             found.append(
-                f"episodes of one row hold no transition and were dropped: {self.vanished} in all"
+                f"{plural(self.vanished, 'episode')} of one row dropped, because one state is not "
+                "a transition"
             )
         if self.scattered:
             found.append(
-                f"the rows of {plural(self.scattered, 'episode')} lie apart, and no `step_column` "
-                "orders them: they were taken in the order of the file"
+                f"the rows of {plural(self.scattered, 'episode')} are not consecutive, and no "
+                "`step_column` orders them; the order of the file was taken"
             )
         return found
 
@@ -164,8 +166,8 @@ def _terminated(table: pa.Table, layout: Layout, order: _Order, filled: np.ndarr
     notices = []
     if count := int(filled[final].sum()):
         notices.append(
-            f"the last rows of {count} episodes hold an action whose result is not in the file; it "
-            "was ignored, and a termination marked in such a row too"
+            f"the last row of {plural(count, 'episode')} holds an action whose result is not in "
+            "the file; the action was ignored, and so was a termination marked in that row"
         )
     if layout.terminated is None:
         return np.zeros(len(ends), bool), notices
@@ -175,8 +177,8 @@ def _terminated(table: pa.Table, layout: Layout, order: _Order, filled: np.ndarr
     allowed[before] = True
     if (bad := np.flatnonzero((flags & ~allowed) | ((values != 0) & (values != 1)))).size:
         raise LobsDICEError(
-            f"{layout.terminated} row {bad[0]} is {values[bad[0]]:g}, expected 0 or 1, and 1 only "
-            "in the last two rows of an episode"
+            f"column '{layout.terminated}', row {bad[0]}: {values[bad[0]]:g} is not valid; cells "
+            "hold 0, or 1 in the last two rows of an episode"
         )
     return (flags[final] & ~filled[final]) | flags[before], notices
 
@@ -192,7 +194,7 @@ def _rewards(table: pa.Table, layout: Layout, order: _Order) -> np.ndarray | Non
 
 
 def _names(columns: tuple[str, ...], width: int) -> tuple[str, ...]:
-    """The names of all numbers; a column of lists holds several, which have none."""
+    """The names of the columns of the observations; a column of lists has none for its parts."""
     return columns if len(columns) == width else ()
 
 
@@ -211,7 +213,7 @@ def _space(table: pa.Table, layout: Layout) -> ActionSpace | None:
         key = name if name == "action_count" else name.rsplit("_", 1)[0]
         cells = table[name].drop_null()
         if not len(cells):
-            raise LobsDICEError(f"the column '{name}' is empty")
+            raise LobsDICEError(f"column '{name}' is empty")
         entries.setdefault(key, []).append(cells[0].as_py())
     return space_of({key: np.array(values) for key, values in entries.items()})
 
@@ -224,6 +226,6 @@ def _check_steps(
     if same.any():
         first = np.flatnonzero(same)[0]
         raise LobsDICEError(
-            f"{name} row {after[first]} is {cells[int(after[first])]}, as in row {before[first]} "
-            "of the same episode"
+            f"column '{name}', row {after[first]}: {cells[int(after[first])]} repeats the step of "
+            f"row {before[first]} of the same episode"
         )
