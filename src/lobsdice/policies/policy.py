@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from lobsdice.data.files import atomic
-from lobsdice.data.prepare import Normaliser
+from lobsdice.data.normaliser import Normaliser
 from lobsdice.data.spaces import (
     LOG_STD_BOUNDS,
     MEAN_BOUND,
