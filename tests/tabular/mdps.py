@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
+import scipy.sparse as sp
 
 from lobsdice import tabular
 
@@ -34,6 +35,12 @@ def make_world(seed=0, states=6, actions=3, gamma=0.9, density=0.5, deterministi
     behaviour = rng.dirichlet(np.ones(actions), size=states)
     d_expert = tabular.pair_occupancy(mdp, tabular.occupancy(mdp, expert))
     return World(mdp, d_expert, tabular.occupancy(mdp, behaviour), expert, behaviour)
+
+
+def sparse(mdp: tabular.MDP) -> tabular.MDP:
+    """The same MDP with sparse transitions."""
+    table = sp.csr_matrix(mdp.transition.reshape(-1, mdp.states))
+    return tabular.MDP(table, mdp.initial, mdp.gamma)
 
 
 def relative_entropy(p, q):

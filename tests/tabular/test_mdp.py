@@ -3,15 +3,10 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tabular.mdps import make_world
+from tabular.mdps import make_world, sparse
 
 from lobsdice import tabular
 from lobsdice.errors import LobsDICEError
-
-
-def sparse(mdp):
-    table = sp.csr_matrix(mdp.transition.reshape(-1, mdp.states))
-    return tabular.MDP(table, mdp.initial, mdp.gamma)
 
 
 def rollout(mdp, policy, steps=400):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tabular import mdps
 from tabular.mdps import make_world
 
 from lobsdice import tabular
@@ -10,9 +11,7 @@ from lobsdice.errors import LobsDICEError
 
 
 def as_sparse(world):
-    mdp = world.mdp
-    table = sp.csr_matrix(mdp.transition.reshape(-1, mdp.states))
-    return tabular.MDP(table, mdp.initial, mdp.gamma), sp.csr_matrix(world.d_expert)
+    return mdps.sparse(world.mdp), sp.csr_matrix(world.d_expert)
 
 
 @pytest.mark.parametrize(

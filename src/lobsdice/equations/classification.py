@@ -31,10 +31,8 @@ def calibration_error(
     is_positive = xp.arange(len(probability)) < len(positive)
     excess = probability - is_positive
     if balanced:
-        mean_size = len(probability) / 2
-        excess = excess * xp.where(
-            is_positive, mean_size / len(positive), mean_size / len(negative)
-        )
+        half = len(probability) / 2
+        excess = excess * xp.where(is_positive, half / len(positive), half / len(negative))
     interval = xp.minimum(xp.astype(bins * probability, xp.int32), bins - 1)
     in_interval = xp.astype(interval[:, None] == xp.arange(bins)[None], probability.dtype)
     return xp.sum(xp.abs(excess @ in_interval)) / len(probability)

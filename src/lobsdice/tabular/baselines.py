@@ -15,8 +15,8 @@ import numpy as np
 
 from lobsdice.tabular.graph import localise, localise_pairs
 from lobsdice.tabular.lobsdice import MIX, blend, safe_log
-from lobsdice.tabular.mdp import MDP, occupancy
-from lobsdice.tabular.solution import Clone, Floats, Solution
+from lobsdice.tabular.mdp import MDP, Floats, occupancy
+from lobsdice.tabular.solution import Clone, Solution
 from lobsdice.tabular.solver import Objective, solve
 from lobsdice.tabular.support import Offline, conditional, push
 

@@ -47,10 +47,6 @@ class Full:
         matrix = np.eye(self.states) - chain.swapaxes(1, 2)
         return np.linalg.solve(matrix, source[..., None])[..., 0]
 
-    def table(self, pairs: Float[np.ndarray, "S P"]):
-        """The table over (s, s') in the user's form."""
-        return pairs
-
 
 @dataclass(frozen=True, eq=False)
 class Local:
@@ -72,20 +68,18 @@ class Local:
     def reachable(self, seed: Bool[np.ndarray, "n S"], edges: Bool[np.ndarray, "n S P"]):
         # The search starts at one more state, which leads to every state of the seed.
         entry = sp.csr_matrix(seed[0][None].astype(float))
-        matrix = sp.bmat([[self._matrix(edges[0] * 1.0), None], [entry, sp.csr_matrix((1, 1))]])
+        matrix = sp.bmat([[self.matrix(edges[0] * 1.0), None], [entry, sp.csr_matrix((1, 1))]])
         order = breadth_first_order(matrix.tocsr(), self.states, return_predecessors=False)
         seen = np.zeros(self.states + 1, dtype=bool)
         seen[order] = True
         return seen[None, :-1]
 
     def occupancy(self, source: States, chain: Pairs) -> States:
-        matrix = sp.identity(self.states) - self._matrix(chain[0]).T
+        matrix = sp.identity(self.states) - self.matrix(chain[0]).T
         return factorise(matrix).solve(source[0])[None]
 
-    def table(self, pairs: Float[np.ndarray, "S P"]) -> sp.csr_matrix:
-        return self._matrix(pairs)
-
-    def _matrix(self, pairs: Float[np.ndarray, "S P"]) -> sp.csr_matrix:
+    def matrix(self, pairs: Float[np.ndarray, "S P"]) -> sp.csr_matrix:
+        """A table over (s, s') as a sparse matrix over all states."""
         rows, columns = np.nonzero(pairs)
         entries = (pairs[rows, columns], (rows, self.successors[rows, columns]))
         return sp.csr_matrix(entries, shape=(self.states, self.states))

@@ -14,8 +14,8 @@ expert's distribution is used as it is, and an infeasible problem is an error.
 
 import numpy as np
 
-from lobsdice.tabular.mdp import MDP
-from lobsdice.tabular.solution import Floats, Solution
+from lobsdice.tabular.mdp import MDP, Floats
+from lobsdice.tabular.solution import Solution
 from lobsdice.tabular.solver import Objective, solve
 from lobsdice.tabular.support import Offline
 

@@ -16,8 +16,8 @@ from lobsdice.equations import duals
 from lobsdice.errors import LobsDICEError
 from lobsdice.tabular.baselines import demodice, infer_actions
 from lobsdice.tabular.lobsdice import MIX
-from lobsdice.tabular.mdp import MDP
-from lobsdice.tabular.solution import Floats, Solution
+from lobsdice.tabular.mdp import MDP, Floats
+from lobsdice.tabular.solution import Solution
 from lobsdice.tabular.solver import double_precision
 from lobsdice.tabular.support import conditional, push
 
@@ -34,9 +34,7 @@ class Descent(NamedTuple):
 
 def _check_dense(mdp: MDP) -> None:
     if mdp.sparse:
-        raise LobsDICEError(
-            "gradient_descent and single_sample need dense transitions, but these are sparse"
-        )
+        raise LobsDICEError("this method needs dense transitions, but those of the MDP are sparse")
 
 
 def tabular_objective(mu, nu, *, mdp: MDP, r, d_offline, alpha: float) -> tuple[Array, Array]:
@@ -44,18 +42,9 @@ def tabular_objective(mu, nu, *, mdp: MDP, r, d_offline, alpha: float) -> tuple[
     inner = -mu - nu[:, None] + mdp.gamma * nu[None, :]
     e = jnp.einsum("sat,st->sa", mdp.transition, inner)
     pairs = jnp.einsum("sa,sat->st", d_offline, mdp.transition)
-    objective = duals.lagrange_dual_double(
-        nu,
-        r.ravel(),
-        mu.ravel(),
-        e.ravel(),
-        gamma=mdp.gamma,
-        alpha=alpha,
-        p_init=jnp.asarray(mdp.initial),
-        p_pairs=pairs.ravel(),
-        p=d_offline.ravel(),
-    )
-    return objective, e
+    values = (nu, r.ravel(), mu.ravel(), e.ravel())
+    p = {"p_init": jnp.asarray(mdp.initial), "p_pairs": pairs.ravel(), "p": d_offline.ravel()}
+    return duals.lagrange_dual_double(*values, gamma=mdp.gamma, alpha=alpha, **p), e
 
 
 def gradient_descent(

@@ -3,9 +3,9 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 
-Floats = Float[np.ndarray, "..."]
+from lobsdice.tabular.mdp import Floats
 
 
 class Solution(NamedTuple):

@@ -17,9 +17,9 @@ from lobsdice.equations import duals
 from lobsdice.errors import LobsDICEError
 from lobsdice.tabular import newton, sparse, support
 from lobsdice.tabular.graph import Full, localise, localise_pairs
-from lobsdice.tabular.mdp import MDP, check_distribution
+from lobsdice.tabular.mdp import MDP, Floats, check_distribution
 from lobsdice.tabular.newton import Problem, State
-from lobsdice.tabular.solution import Floats, Solution
+from lobsdice.tabular.solution import Solution
 from lobsdice.tabular.support import Fault, Graph, Inputs, Offline
 
 #: A batch is cut into chunks of CHUNK problems, each small enough for the cache of one core. After
@@ -126,7 +126,7 @@ def _solve_sparse(method: Method, mdp: MDP, d_expert, d_offline, alpha, mix, act
         found = (np.asarray(part)[None] for part in (state.x.mass, state.steps, *certified))
     solution = Solution(*(field[0] for field in finish(prepared, *found)))
     over_pairs = solution.mu.shape == graph.successors.shape
-    return solution._replace(mu=graph.table(solution.mu)) if over_pairs else solution
+    return solution._replace(mu=graph.matrix(solution.mu)) if over_pairs else solution
 
 
 def _array(p) -> Floats:
@@ -140,9 +140,7 @@ def _stack(inputs: Inputs) -> tuple[Inputs, bool]:
     try:
         size = np.broadcast_shapes(*leading) or (1,)
     except ValueError:
-        raise LobsDICEError(
-            f"batch sizes differ: the inputs have the leading axes {sorted(set(leading))}"
-        ) from None
+        raise LobsDICEError(f"batch sizes differ between inputs: {sorted(set(leading))}") from None
     if len(size) > 1:
         raise LobsDICEError(f"a batch has one leading axis, but an input has {len(size)}")
     stacked = [
@@ -238,16 +236,11 @@ _unfinished = jax.jit(newton.unfinished)
 @jax.jit
 def _iterate(problem: Problem, state: State, steps) -> State:
     """The state after up to `steps` Newton steps of every problem of a chunk."""
-
-    def going(carry):
-        left, state = carry
-        return (left > 0) & jnp.any(newton.unfinished(state))
-
-    def body(carry):
-        left, state = carry
-        return left - 1, jax.vmap(newton.step)(problem, state)
-
-    return jax.lax.while_loop(going, body, (steps, state))[1]
+    return jax.lax.while_loop(
+        lambda carry: (carry[0] > 0) & jnp.any(newton.unfinished(carry[1])),
+        lambda carry: (carry[0] - 1, jax.vmap(newton.step)(problem, carry[1])),
+        (steps, state),
+    )[1]
 
 
 def prepare(method: Method, graph: Graph, inputs: Inputs, gamma: float, mix: float) -> Prepared:
@@ -351,10 +344,7 @@ def objective_value(problem: Problem, x: Floats) -> Float[np.ndarray, " n"]:
 
 
 def certificate(problem: Problem, state: State, topology: newton.Topology = newton.dense):
-    """ν and μ, shifted so that the measures they imply have mass one, and the bound there.
-
-    The bound is minus the paper's dual objective.
-    """
+    """ν and μ, shifted so that the measures they imply have mass one, and minus the dual there."""
     on_u = state.u.mass > 0
     mu = jnp.where(on_u, state.u_dual.log - problem.log_g + 1, 0.0)
     e = -newton.contract(problem.features, mu)
