@@ -59,9 +59,9 @@ def test_an_expert_inside_the_cloud_is_covered(offline):
 
 def test_a_single_transition_cannot_be_audited(offline):
     single = walks(1, seed=1, length=1)
-    with pytest.raises(LobsDICEError, match="the demonstrations hold one transition"):
+    with pytest.raises(LobsDICEError, match="the demonstrations have only one transition"):
         audit(single, offline)
-    with pytest.raises(LobsDICEError, match="the recordings hold one transition"):
+    with pytest.raises(LobsDICEError, match="the offline data has only one transition"):
         audit(walks(4, seed=1), single)
 
 

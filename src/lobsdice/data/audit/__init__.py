@@ -1,8 +1,7 @@
-"""Before training: do the labelled recordings hold what the demonstrations show?
+"""The audit: a check, before training, that the offline data covers the demonstrations.
 
-The method assumes that wherever the expert goes the offline data has been, d^I(s, s') > 0 wherever
-d^E(s, s') > 0. `audit` says how far that holds, and where it does not. docs/audit.md tells how to
-read the answer and how well the thresholds below did on the built-in data.
+LobsDICE assumes that d^I(s, s') > 0 wherever d^E(s, s') > 0. `audit` measures where that holds.
+docs/audit.md explains the results and shows how well the thresholds below work on built-in data.
 """
 
 from dataclasses import asdict, dataclass
@@ -32,17 +31,18 @@ __all__ = ["Audit", "Coverage", "Discrimination", "Part", "Rate", "Support", "Ve
 
 Verdict = Literal["covered", "partly covered", "not covered"]
 
-#: Shares of uncovered transitions up to which data is covered, and from which it is not.
+#: Up to the first share of uncovered transitions data is covered, from the second it is not.
 COVERED, NOT_COVERED = 0.10, 0.90
-#: The discriminator objects to "covered" above this AUC, if there are fewer look-alikes than these;
-#: and it finds nothing in common above the second AUC, with fewer look-alikes than the second.
+#: Covered data becomes partly covered if the discriminator's AUC is above the first number and it
+#: finds fewer look-alikes than the second.
 SEPARABLE, FEW_LOOKALIKES = 0.99, 0.01
+#: In the same way, partly covered data becomes not covered.
 DISJOINT, NO_LOOKALIKES = 0.999, 0.001
 
 
 @dataclass(frozen=True)
 class Support:
-    """An offline episode, and how many of the demonstrated transitions are nearest to it."""
+    """An offline episode, and the number of demonstrated transitions that are nearest to it."""
 
     episode: int
     source: str
@@ -52,20 +52,20 @@ class Support:
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """All that was found out."""
+    """The results of an audit."""
 
     verdict: Verdict
     reason: str
-    """The numbers that decide, and the thresholds that they are held against."""
+    """The numbers that decide the verdict, and their thresholds."""
     uncovered_share: float
     uncovered: list[Part]
-    """Stretches of the demonstrations without offline data nearby, longest first."""
+    """The uncovered parts of the demonstrations, longest first."""
     leaked: int
-    """Demonstrated pairs that are, to the last bit, also offline pairs."""
+    """The number of demonstrated pairs (s, s') that also occur in the offline data."""
     rate: Rate | None
-    """What speaks for recordings of different rates, if anything does."""
+    """The evidence for different sampling rates, if there is any."""
     closest: list[Support]
-    """Offline episodes, those that support most of the demonstrations first."""
+    """Offline episodes by the number of demonstrated transitions nearest to them, largest first."""
     sources: dict[str, float]
     """The share of demonstrated transitions whose nearest offline pair is of each source."""
     coverage: Coverage
@@ -75,11 +75,11 @@ class Audit:
 
     @property
     def warns(self) -> bool:
-        """Whether there is something to mend before training."""
+        """True if something should be mended before training."""
         return self.verdict != "covered" or self.leaked > 0 or self.rate is not None
 
     def report(self) -> dict[str, Any]:
-        """Everything as plain numbers, text, lists and dictionaries."""
+        """All results as numbers, texts, lists and dictionaries, for JSON."""
         coverage = self.coverage
         return {
             "verdict": self.verdict,
@@ -104,18 +104,18 @@ class Audit:
 
 
 def audit(expert: Episodes, offline: Episodes) -> Audit:
-    """Hold demonstrations (their actions are ignored) against labelled recordings."""
+    """Compare demonstrations (their actions are ignored) with offline data."""
     with console.waiting("Looking at the files"):
         ours, theirs, leaked = _pairs(expert, offline)
         described = facts(expert), facts(offline)
     looked_at = -(-len(ours) // stride(len(ours)))
-    # Spacings are asked for two samples and for the neighbours found, at most.
+    # At most: the spacings of two samples and of the neighbours are computed too.
     with console.progress("Comparing transitions", 2 * (looked_at + SAMPLE)) as advance:
         coverage = cover(ours, expert, theirs, offline, advance)
     grouped = (ours, groups(expert), theirs, groups(offline))
-    with console.waiting("Telling demonstrations from logs"):
+    with console.waiting("Telling demonstrations from offline data"):
         discrimination = discriminate(*grouped)
-    with console.waiting("Comparing rates"):
+    with console.waiting("Comparing sampling rates"):
         rate = compare_rates(*grouped)
     share = float(coverage.uncovered.mean())
     verdict, reason = judge(share, discrimination)
@@ -137,34 +137,35 @@ def audit(expert: Episodes, offline: Episodes) -> Audit:
 
 
 def _pairs(expert: Episodes, offline: Episodes) -> tuple[np.ndarray, np.ndarray, int]:
-    """Pairs (s, s') of both as a learner sees them, and how many of the former leak."""
+    """The normalised pairs (s, s') of both, and the number of expert pairs that leak."""
     data = prepare(expert, offline, allow_leak=True)
     ours, theirs = (np.concatenate([x.s, x.s_next], axis=1) for x in (data.expert, data.offline))
-    for whose, pairs in {"demonstrations": ours, "recordings": theirs}.items():
+    for name, pairs in {"demonstrations have": ours, "offline data has": theirs}.items():
         if len(pairs) < 2:
-            raise LobsDICEError(f"the {whose} hold one transition: there is nothing to compare")
+            raise LobsDICEError(f"the {name} only one transition; an audit needs at least two")
     return ours, theirs, count_leaked(data.expert, data.offline)
 
 
 def judge(share: float, second: Discrimination) -> tuple[Verdict, str]:
-    """The verdict and the numbers that it rests on."""
+    """The verdict for this share of uncovered transitions, and the numbers that decide it."""
     reason = (
-        f"{share:.1%} of the demonstrated transitions are more than {FACTOR:g} times as far from "
-        "the offline data as that data is from itself"
+        f"{share:.1%} of the demonstrated transitions are uncovered: they are farther from the "
+        f"offline data than {FACTOR:g} times its local spacing"
     )
     apart = second.auc > DISJOINT and second.lookalikes < NO_LOOKALIKES
     if COVERED < share < NOT_COVERED and apart:
         return "not covered", (
-            f"{reason}, and a discriminator finds no offline transition that looks demonstrated "
-            f"(AUC {second.auc:.4f})"
+            f"{reason}; in addition, a discriminator finds no offline transition that looks "
+            f"demonstrated (AUC {second.auc:.4f})"
         )
     if share > COVERED:
         verdict = "partly covered" if share < NOT_COVERED else "not covered"
-        return verdict, f"{reason} (covered: up to {COVERED:.0%}; not covered: {NOT_COVERED:.0%})"
+        limits = f"covered: up to {COVERED:.0%}; not covered: from {NOT_COVERED:.0%}"
+        return verdict, f"{reason} ({limits})"
     if second.auc > SEPARABLE and second.lookalikes < FEW_LOOKALIKES:
         return "partly covered", (
-            f"{reason}, but a discriminator tells the two apart (AUC {second.auc:.4f}, above "
-            f"{SEPARABLE}) and finds next to no offline transition that looks demonstrated"
+            f"{reason}; but a discriminator tells the two apart (AUC {second.auc:.4f}, above "
+            f"{SEPARABLE}) and finds hardly any offline transition that looks demonstrated"
         )
     return "covered", f"{reason} (covered: up to {COVERED:.0%})"
 

@@ -1,13 +1,12 @@
-"""Is there offline data near each demonstrated transition?
+"""The distance of each demonstrated transition to the offline data, relative to its spacing there.
 
-The distance of a demonstrated pair (s, s'), in normalised units, to its nearest offline pair says
-little by itself. It is compared with how far that offline pair is from the nearest one of *another*
-offline episode: successive steps of one episode are near each other whatever the data covers, so
-that neighbours of the same episode would make every demonstration look far away.
+The spacing at an offline pair (s, s') is its distance to the nearest pair of *another* offline
+episode. Pairs of the same episode do not count: consecutive steps are always near each other, so
+that every demonstration would look far away. All distances are between normalised pairs.
 
-An offline pair that is itself alone cannot vouch for its surroundings, so that the spacing counts
-at most as its `SPARSE` quantile: that over the offline data or, where demonstrations lie closer
-together, that over them, but at least a quarter of the former. Repeated rows count once.
+A lone offline pair has a large spacing, but covers nothing around it. Therefore the spacing is
+limited to its `SPARSE` quantile over the offline data, or over the demonstrations if they lie
+closer together, but not to less than a quarter of the former. Repeated rows count once.
 """
 
 from collections.abc import Callable
@@ -20,15 +19,15 @@ from lobsdice.data.episodes import Episodes
 from lobsdice.data.neighbours import nearest
 from lobsdice.data.repeats import row_hashes
 
-#: A transition is uncovered if it is this many times farther off than offline pairs are apart.
+#: A transition is uncovered if its distance is more than this many times the spacing.
 FACTOR = 2.0
-#: The quantile of the spacing above which data counts as sparse.
+#: The quantile of the spacing that limits it.
 SPARSE = 0.9
-#: The spacing's quantile is estimated from this many offline pairs.
+#: The number of random pairs from which the quantile is estimated.
 SAMPLE = 2000
-#: Of longer demonstrations every n-th transition is looked at.
+#: The most demonstrated transitions that are compared; of more, every n-th is taken.
 MOST_EXPERT = 5000
-#: Recordings of fewer episodes are cut into at least this many pieces.
+#: The fewest groups of steps; fewer episodes are cut into pieces.
 PIECES = 5
 
 Pairs = Float32[np.ndarray, "_ width"]
@@ -36,35 +35,36 @@ Pairs = Float32[np.ndarray, "_ width"]
 
 @dataclass(frozen=True, eq=False)
 class Coverage:
-    """One entry for each transition looked at."""
+    """Distances and spacings, one entry for each demonstrated transition that was compared."""
 
     episode: Int64[np.ndarray, " n"]
     step: Int64[np.ndarray, " n"]
     distance: Float64[np.ndarray, " n"]
-    """To the nearest offline pair."""
+    """The distance to the nearest offline pair."""
     spacing: Float64[np.ndarray, " n"]
-    """Of the offline data there."""
+    """The spacing at that offline pair."""
     neighbour: Int64[np.ndarray, " n"]
-    """The offline step that is nearest."""
+    """The number of that offline pair."""
     every: int
-    """Every how many-th transition was looked at."""
+    """The stride: every n-th transition was compared."""
     sparse: float
-    """The largest spacing that counts."""
+    """The limit of the spacing."""
 
     @property
     def ratio(self) -> Float64[np.ndarray, " n"]:
-        """Distances in multiples of the spacing; 0 where the very pair is in the offline data."""
+        """The distances divided by the spacings; 0 for pairs that occur in the offline data."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(self.distance == 0, 0.0, self.distance / self.spacing)
 
     @property
     def uncovered(self) -> Bool[np.ndarray, " n"]:
+        """True for each transition that is too far from the offline data."""
         return self.ratio > FACTOR
 
 
 @dataclass(frozen=True)
 class Part:
-    """Successive transitions of a demonstration that the offline data does not cover."""
+    """Consecutive uncovered transitions of a demonstration."""
 
     episode: int
     first_step: int
@@ -79,12 +79,12 @@ def cover(
     offline_episodes: Episodes,
     advance: Callable[[int], None] = lambda n: None,
 ) -> Coverage:
-    """Distances of demonstrated pairs to offline pairs, beside the spacing of the latter."""
+    """The distances of demonstrated pairs to the offline pairs, and the spacings there."""
     every = stride(len(expert))
     distance, neighbour = nearest(expert[::every], offline, advance=advance)
     spacing, usual = spacings(offline, groups(offline_episodes), neighbour, advance)
     _, shown = spacings(expert, groups(expert_episodes), neighbour[:0], advance)
-    # A quarter: demonstrations that are nearly copies of each other say nothing about sparse data.
+    # At least a quarter, because demonstrations may be nearly copies of each other.
     sparse = float(np.clip(shown, usual / 4, usual))
     spacing = np.minimum(spacing, sparse)
     episode = expert_episodes.step_episodes
@@ -93,6 +93,7 @@ def cover(
 
 
 def stride(transitions: int) -> int:
+    """The number n for which every n-th of so many transitions is compared."""
     return -(-transitions // MOST_EXPERT)
 
 
@@ -102,9 +103,9 @@ def spacings(
     of: Int64[np.ndarray, " k"],
     advance: Callable[[int], None] = lambda n: None,
 ) -> tuple[Float64[np.ndarray, " k"], float]:
-    """The distance of some pairs to the nearest of another group; the `SPARSE` quantile over all.
+    """The distances of the pairs `of` to the nearest pair of another group, and a quantile.
 
-    The latter is estimated from a random sample.
+    It is the `SPARSE` quantile of such distances of all pairs, estimated from a random sample.
     """
     points, place = _distinct(pairs)
     sample = np.random.default_rng(0).permutation(len(points))[:SAMPLE]
@@ -117,7 +118,7 @@ def spacings(
 
 
 def groups(episodes: Episodes) -> Int64[np.ndarray, " steps"]:
-    """The episode of each step; a few episodes are cut into pieces that stand for episodes."""
+    """A group number for each step: its episode, or a piece of it if there are few episodes."""
     if len(episodes) >= PIECES:
         return episodes.step_episodes
     pieces = -(-PIECES // len(episodes))
@@ -126,9 +127,9 @@ def groups(episodes: Episodes) -> Int64[np.ndarray, " steps"]:
 
 
 def parts(coverage: Coverage, lengths: Int64[np.ndarray, " episodes"]) -> list[Part]:
-    """The uncovered stretches of every demonstration, whose lengths are given, longest first."""
+    """The uncovered parts of all demonstrations, longest first; `lengths` are of their episodes."""
     bad = coverage.uncovered
-    # What was looked at stands for the steps up to the next that was, or to the episode's end.
+    # A transition stands for the steps up to the next one compared, or to the end of the episode.
     ends = np.minimum(coverage.step + coverage.every, lengths[coverage.episode])
     goes_on = bad[1:] & bad[:-1] & (coverage.episode[1:] == coverage.episode[:-1])
     first = np.flatnonzero(bad & ~np.concatenate([[False], goes_on]))
@@ -146,7 +147,7 @@ def parts(coverage: Coverage, lengths: Int64[np.ndarray, " episodes"]) -> list[P
 
 
 def _distinct(rows: Pairs) -> tuple[Int64[np.ndarray, " k"], Int64[np.ndarray, " n"]]:
-    """The rows that no earlier row equals, in order, and for each row its place among them."""
+    """The numbers of the distinct rows, and for each row its place among them."""
     _, first, inverse = np.unique(row_hashes(rows), return_index=True, return_inverse=True)
     order = np.argsort(first)
     rank = np.empty_like(order)

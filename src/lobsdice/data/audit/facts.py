@@ -1,4 +1,4 @@
-"""What is in a recording, and what is odd about it."""
+"""A description of a dataset, with remarks on what is odd about it."""
 
 from typing import Any
 
@@ -9,12 +9,12 @@ from lobsdice.data.formats import describe
 from lobsdice.data.formats.notices import notices
 from lobsdice.data.normaliser import scale_remarks
 
-#: Ratio of a feature's largest deviation to its standard deviation that is worth a look.
+#: The largest distance from a feature's mean, in standard deviations, without a remark.
 OUTLIER = 30.0
 
 
 def facts(episodes: Episodes) -> dict[str, Any]:
-    """The description of a file, the number of repeated episodes, and remarks in words."""
+    """The description of a dataset, its number of repeated episodes, and remarks in words."""
     description = describe(episodes)
     return {
         **description,

@@ -1,12 +1,12 @@
-"""Is a demonstrated step as long in time as a logged one?
+"""A test for different sampling rates of the demonstrations and the logs (the offline data).
 
-Each demonstrated step s → s' is held against what the logs did from their state nearest to s: in
-one step, in two, and so on. Where both were sampled at one rate a single step fits best, whatever
-sensors hold or round: that a place counts depends on where it is, never on whether the step from it
-is a long one, and two draws from one distribution are on average no farther apart than draws from
-two, unless those of the second scatter less. Where several logged steps fit clearly better than
-one, the demonstrations leave states out; where several demonstrated steps fit a logged one better,
-the logs do. docs/audit.md says how well that works.
+Each demonstrated step s → s' is compared with the logged steps from the logged state nearest to s:
+with one step, with two together, and so on. At equal rates a single step fits best. If several
+logged steps fit clearly better than one, the demonstrations leave states out. If several
+demonstrated steps fit a logged one better, the logs leave states out.
+
+Sensors that hold or round their values should not mislead the test, because steps are chosen by
+where they start, never by how long they are. docs/audit.md shows how well the test works.
 """
 
 from collections.abc import Iterator
@@ -17,18 +17,19 @@ from jaxtyping import Float32, Float64, Int64
 
 from lobsdice.data.neighbours import nearest
 
-#: Of more demonstrated steps every n-th is looked at.
+#: The most demonstrated steps that are compared; of more, every n-th is taken.
 ENOUGH = 1000
-#: One step is held against up to so many of the other recording.
+#: The most steps that together are compared with one.
 MOST_STEPS = 20
-#: Both recordings must have been at this share of the places looked at, and the logs at so many:
-#: where paths merely cross, another policy looks like another rate.
+#: The logs must have been near this share of the demonstrated states, and at so many states of
+#: their own: where paths merely cross, another policy looks like another rate.
 MOST_PLACES, FEW_PLACES = 0.5, 20
-#: Several steps fit if they miss the one by less than this share of its size and by less than this
-#: share of what a single step misses it by, and if that gain is more than so many standard errors.
+#: Several steps fit one step better than a single step does if their error is less than the first
+#: share of its size and than the second share of the single step's error, and if the difference to
+#: the latter is more than so many standard errors.
 FITS, FITS_BETTER, SURE = 0.75, 0.9, 3
-#: Equal states are told apart by a random number, this times a standard deviation: else the first
-#: of them, at which a held sensor has always just changed, would be nearest to all.
+#: The size of the random number that tells equal states apart, in standard deviations. Without it
+#: the first of them would always be the nearest, at which a held sensor has just changed.
 TIE = 0.01
 
 Pairs = Float32[np.ndarray, "_ width"]
@@ -39,32 +40,33 @@ Lengths = Float32[np.ndarray, " _"]
 
 @dataclass(frozen=True)
 class Rate:
-    """One step of a recording looks like several of the other."""
+    """Evidence that one step of a recording is like several steps of the other."""
 
     demonstrated: int
+    """The number of demonstrated steps that are like `logged` logged steps."""
     logged: int
-    """The numbers of steps that look alike."""
     error: float
-    """By how much the several miss the one, as a share of its size: a ratio of means."""
+    """The mean error of the several steps, divided by the mean size of the one step."""
     error_of_one: float
-    """By how much a single step misses it."""
+    """The same for a single step in place of the several."""
 
     @property
     def remark(self) -> str:
+        """The evidence in a sentence."""
         if self.logged > 1:
-            found = f"one demonstrated step looks like {self.logged} logged ones"
+            found = f"one demonstrated step looks like {self.logged} logged steps"
         else:
-            found = f"one logged step looks like {self.demonstrated} demonstrated ones"
+            found = f"one logged step looks like {self.demonstrated} demonstrated steps"
         return (
-            f"{found}, which miss it by {self.error:.0%} of its size, a single one by "
-            f"{self.error_of_one:.0%}: the files may be sampled at different rates"
+            f"{found} (their error is {self.error:.0%} of its size, that of a single step "
+            f"{self.error_of_one:.0%}): the files may have different sampling rates"
         )
 
 
 def compare_rates(
     expert: Pairs, expert_episode: Numbers, offline: Pairs, offline_episode: Numbers
 ) -> Rate | None:
-    """What speaks for different rates, if anything does; pairs (s, s') stand in their order."""
+    """The evidence for different rates, if there is any; pairs (s, s') must be in their order."""
     here = np.arange(0, len(expert), -(-len(expert) // ENOUGH))
     random = np.random.default_rng(0)
     away, there = nearest(told_apart(expert[here], random), told_apart(offline, random))
@@ -83,13 +85,13 @@ def compare_rates(
 
 
 def told_apart(pairs: Pairs, random: np.random.Generator) -> Float32[np.ndarray, "_ more"]:
-    """The states s, each with a small random number."""
+    """The states s, each with a small random number appended."""
     chance = TIE * random.random((len(pairs), 1), np.float32)
     return np.concatenate([pairs[:, : pairs.shape[1] // 2], chance], axis=1)
 
 
 def pace(pairs: Pairs, episode: Numbers, at: Numbers) -> Float64[np.ndarray, " _"]:
-    """The mean length of the steps around some, in the same episode."""
+    """The mean length of the steps around each step of `at`, in the same episode."""
     width = pairs.shape[1] // 2
     steps = np.linalg.norm(pairs[:, width:] - pairs[:, :width], axis=1)
     walked = np.concatenate([[0], np.cumsum(steps, dtype=np.float64)])
@@ -100,7 +102,7 @@ def pace(pairs: Pairs, episode: Numbers, at: Numbers) -> Float64[np.ndarray, " _
 
 
 def jumps(pairs: Pairs, episode: Numbers, start: Numbers) -> list[Jumps]:
-    """How far the state moves in 1, 2, … steps; NaN where the episode ends before."""
+    """The changes of the state in 1, 2, … steps; NaN if the episode ends before."""
     width = pairs.shape[1] // 2
     found = []
     for last in (start + steps for steps in range(MOST_STEPS)):
@@ -112,7 +114,7 @@ def jumps(pairs: Pairs, episode: Numbers, start: Numbers) -> list[Jumps]:
 
 
 def fits(one: Jumps, several: list[Jumps], meeting: Numbers) -> Iterator[tuple[int, float, float]]:
-    """How many steps fit the one better than a single step does, with the errors of both."""
+    """The numbers of steps that fit one step better than a single step does, with both errors."""
     single = np.linalg.norm(one - several[0], axis=1)
     for steps, jump in enumerate(several[1:], start=2):
         missed = np.linalg.norm(one - jump, axis=1)
@@ -127,9 +129,9 @@ def fits(one: Jumps, several: list[Jumps], meeting: Numbers) -> Iterator[tuple[i
 
 
 def is_sure(gain: Lengths, meeting: Numbers) -> bool:
-    """Whether the mean gain is not by chance, if all from one meeting of two episodes is one draw.
+    """True if the mean gain is significant, where each meeting of two episodes counts as one draw.
 
-    Beside each other for long, two episodes gain alike at every step.
+    While two episodes run side by side, their gains are alike at every step.
     """
     count = np.bincount(meeting)
     draws = np.count_nonzero(count)
