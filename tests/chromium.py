@@ -1,4 +1,4 @@
-"""A real browser for tests, told what to do over a pipe by the DevTools protocol."""
+"""A real browser for tests, driven by the DevTools protocol over a pipe: no driver to install."""
 
 import base64
 import fcntl
@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 import pytest
 
-#: By any name under which systems install it.
+#: Names of the program on different systems.
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 MISSING = (
     "the tests of HTML pages need Chromium, which is not installed: apt-get install chromium "
@@ -25,7 +25,7 @@ MISSING = (
 OPTIONS = (
     "--headless=new",
     "--remote-debugging-pipe",
-    "--no-sandbox",  # which root may not use
+    "--no-sandbox",  # root may not use the sandbox
     "--disable-gpu",
     "--disable-dev-shm-usage",
     "--hide-scrollbars",
@@ -34,7 +34,7 @@ OPTIONS = (
     "--disable-component-update",
     "--disable-extensions",
 )
-#: Puts the ends of the pipes where Chromium looks for them, and becomes Chromium.
+#: A program that gives the ends of the pipes the numbers 3 and 4, and becomes Chromium.
 LAUNCHER = """
 import os, sys
 for here, there in zip(sys.argv[1:3], (3, 4)):
@@ -45,7 +45,7 @@ os.execvp(sys.argv[3], sys.argv[3:])
 
 @dataclass
 class Tab:
-    """One page; everything that goes wrong or is asked for on it is kept."""
+    """One page of the browser, and all events that it has reported."""
 
     into: BinaryIO
     out: BinaryIO
@@ -74,7 +74,7 @@ class Tab:
         return json.loads(text)
 
     def open(self, path: Path, *, width: int = 1200, height: int = 900, dark: bool = False) -> None:
-        """Show a file, as wide as this, once it is all there."""
+        """Open a file in a window of this size, and wait until it is loaded."""
         self("Emulation.setDeviceMetricsOverride", **_screen(width, height))
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self("Emulation.setEmulatedMedia", features=[scheme])
@@ -84,11 +84,11 @@ class Tab:
             self.events.append(self._next())
 
     def heard(self, method: str) -> list[dict[str, Any]]:
-        """What events of this kind said since the page was opened."""
+        """Return the parameters of all events of this kind since the page was opened."""
         return [event["params"] for event in self.events if event.get("method") == method]
 
     def value(self, expression: str) -> Any:
-        """What JavaScript makes of it."""
+        """Return the value of a JavaScript expression."""
         found = self("Runtime.evaluate", expression=expression, returnByValue=True)
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
@@ -97,21 +97,21 @@ class Tab:
         return self.value(f"document.querySelector({json.dumps(selector)}).textContent")
 
     def move(self, x: float, y: float) -> None:
-        """Move the mouse there."""
+        """Move the mouse."""
         self("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
 
     def press(self, key: str) -> None:
-        """Press a key that writes nothing, such as ArrowLeft."""
+        """Press a key without a character, such as ArrowLeft."""
         for kind in ("rawKeyDown", "keyUp"):
             self("Input.dispatchKeyEvent", type=kind, key=key, code=key)
 
     def screenshot(self, path: Path) -> None:
-        """All that is in the window."""
+        """Save a picture of the window."""
         path.write_bytes(base64.b64decode(self("Page.captureScreenshot", format="png")["data"]))
 
     @property
     def asked(self) -> list[str]:
-        """The addresses of all that the page is made of, its own the first."""
+        """The addresses that were requested, the page's own first."""
         asked = [event["request"]["url"] for event in self.heard("Network.requestWillBeSent")]
         return [url for url in asked if not url.startswith("data:")]
 
@@ -130,7 +130,7 @@ def _screen(width: int, height: int) -> dict[str, Any]:
 
 @contextmanager
 def tab() -> Iterator[Tab]:
-    """An empty page of a browser that is started for it."""
+    """Start a browser and yield an empty page."""
     program = _program()
     (theirs_in, ours_out), (ours_in, theirs_out) = _pipe(), _pipe()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
@@ -151,7 +151,7 @@ def tab() -> Iterator[Tab]:
 
 
 def _program() -> str:
-    """Where there is none, tests are skipped, but not where they must pass."""
+    """Return the path of Chromium; without it, skip the test, or fail under CI."""
     found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
     if found is None and os.environ.get("CI"):
         pytest.fail(MISSING)
@@ -159,7 +159,7 @@ def _program() -> str:
 
 
 def _pipe() -> tuple[int, int]:
-    """With numbers that are not those which Chromium is given them by."""
+    """Open a pipe whose numbers are not 3 and 4, which Chromium expects for its own ends."""
     low = os.pipe()
     high = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in low]
     for end in low:

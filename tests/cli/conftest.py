@@ -19,7 +19,7 @@ class Result:
 
 @pytest.fixture
 def lobsdice(capfd, monkeypatch):
-    """Run a command line in this process; what it says does not depend on how long it takes."""
+    """Run a command line in this process, without the messages that depend on the time."""
     monkeypatch.setattr(console, "PATIENCE", 1e6)
     monkeypatch.setattr(console, "SECONDS_BETWEEN_LINES", 1e6)
 
@@ -66,7 +66,7 @@ def demonstrations(tmp_path) -> Path:
 
 @pytest.fixture
 def odd_recording(tmp_path, episodes) -> Path:
-    """A file with something to warn of: a feature that never changes."""
+    """A file that gives a warning: one feature is constant."""
     observations = episodes.observations.copy()
     observations[:, 1] = 7
     path = tmp_path / "odd.npz"

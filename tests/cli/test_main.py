@@ -1,4 +1,4 @@
-"""What holds for every command line: help, version, errors, warnings."""
+"""Every command line: help, version, errors, warnings."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from lobsdice.errors import LobsDICEError
 
 
 def paths(entry: Group | Command, words: tuple[str, ...] = ()):
-    """Every group and command, as the words that lead to it."""
+    """Yield every group and command, as the words that name it."""
     yield words
     if isinstance(entry, Group):
         for name, member in entry.members.items():
@@ -70,7 +70,7 @@ def test_commands_on_data_and_their_help_do_not_import_jax():
     assert "lobsdice.cli.commands.info" in modules and "jax" not in modules
 
 
-def test_matrix_products_have_no_threads_of_their_own_where_there_is_an_audit():
+def test_commands_that_audit_turn_off_the_threads_of_numpy():
     code = (
         "import os\nfrom lobsdice.cli import main\n"
         "for command in ('select', 'audit'):\n"
@@ -112,7 +112,7 @@ def test_debug_shows_the_traceback_wherever_it_stands(lobsdice, position):
 
 
 def run_instead(monkeypatch, job):
-    """Let `lobsdice data info` do something else."""
+    """Make `lobsdice data info` do another job."""
     monkeypatch.setattr("lobsdice.cli.commands.info.Info.__call__", lambda self: job())
 
 
@@ -146,7 +146,7 @@ def test_warnings_are_one_line_each(lobsdice, monkeypatch):
     assert (result.code, result.err) == (0, "warning: one two\n")
 
 
-def test_warnings_are_shown_as_ever_afterwards(lobsdice):
+def test_warnings_are_shown_as_usual_afterwards(lobsdice):
     before = warnings.showwarning
     lobsdice("--version")
     assert warnings.showwarning is before
@@ -159,7 +159,7 @@ def test_a_closed_pipe_is_silent(recording, words):
     assert result.stderr == ""
 
 
-def test_the_exit_code_is_that_of_the_process():
+def test_the_process_has_the_exit_code():
     command = [sys.executable, "-m", "lobsdice.cli", "data", "info", "nowhere.npz"]
     result = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (result.returncode, len(result.stderr.splitlines())) == (2, 1)

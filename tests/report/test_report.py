@@ -1,4 +1,4 @@
-"""The pieces that reports are made of."""
+"""The parts of reports: elements, charts, tables, sentences."""
 
 import json
 import re
@@ -32,23 +32,23 @@ STEPS = np.arange(0, 100, 10)
 
 
 def cells(html: Html) -> list[list[str]]:
-    """The rows of a table, without its head."""
+    """Return the cells of a table, without its head."""
     body = next(ElementTree.fromstring(f"<div>{html}</div>").iter("tbody"))
     return [["".join(cell.itertext()) for cell in row] for row in body]
 
 
 def labelled(label: str, made: str) -> Html:
-    """The table of this name in a page."""
+    """Return the table with this label in a page."""
     (found,) = re.findall(f'<table[^>]*label="{label}".*?</table>', made)
     return Html(found)
 
 
-def test_strings_are_escaped_where_they_enter():
+def test_strings_are_escaped():
     made = tag("p", "<b>", tag("i", "&"), title='"')
     assert made == '<p title="&quot;">&lt;b&gt;<i>&amp;</i></p>'
 
 
-def test_characters_that_no_page_may_hold_are_replaced():
+def test_forbidden_characters_are_replaced():
     made = document("a\x00b\ud800", tag("p", "\x1b"))
     ElementTree.fromstring(made.removeprefix("<!DOCTYPE html>\n"))
     assert "a�b�" in made
@@ -79,7 +79,7 @@ def test_an_axis_holds_all_values_and_ranges():
     assert low < -2 and high > line.max()
 
 
-def test_a_wild_beginning_is_left_out_and_that_is_said():
+def test_a_wild_beginning_is_outside_the_chart_and_the_caption_says_so():
     values = np.array([1000.0, 3, 2, 1, 2, 1, 2, 1, 2, 1])
     chart = Chart("x", STEPS, [Line("y", values)])
     assert limits(chart)[1] < 3 and "The beginning is outside the chart." in chart.html()
@@ -117,23 +117,23 @@ def test_the_summary_is_of_the_last_and_the_best_evaluations():
     assert variant.bests("return")[1] == [20, 10]
 
 
-def test_a_run_that_stopped_early_counts_as_far_as_it_came():
+def test_a_run_that_stopped_early_counts_until_it_stopped():
     variant = Variant("x", rows_of([[1.0, 2, 3], [5.0]]), [0, 1])
     assert mean(variant.values("return", [10, 20, 30])).tolist() == [3, 2, 3]
     assert summarise(variant, ["policy_loss"]) is None
 
 
-def test_a_run_without_a_finite_return_has_no_line_among_the_scores():
+def test_a_run_without_a_finite_return_has_no_row_of_scores():
     variant = Variant("x", rows_of([[1.0, 2], [np.nan, np.inf], [3.0, np.nan]]), [0, 1, 2])
     rows = cells(Html(scores(variant, ["return"]).partition("<p")[0]))
     assert [row[:3] for row in rows] == [["0", "2", "2"], ["2", "3", "3"], ["mean", "2.5", "2.5"]]
 
 
-def test_what_select_goes_by_is_explained():
+def test_the_measures_of_select_are_explained():
     assert all(MEANING[name][1] for name in (CRITERION, *BESIDE))
 
 
-def test_metrics_stand_in_groups_with_held_out_losses_beside_the_others():
+def test_metrics_are_grouped_and_held_out_losses_share_a_chart():
     names = ["return", "return_std", "nu_loss", "held_out_nu_loss", "ratio_auc", "mass_expert"]
     assert groups(names) == {
         "In the environment": ["return"],
@@ -147,13 +147,13 @@ def test_thinned_steps_keep_both_ends():
     assert thinned([5, 10]) == [5, 10] and thinned([]) == []
 
 
-def test_differences_are_only_what_differs():
+def test_differences_are_the_settings_that_differ():
     flat = [{"alpha": 0.1, "width": 8}, {"alpha": 0.5, "width": 8}]
     assert differences(flat) == {"alpha": [0.1, 0.5]}
     assert labels(flat, "x") == ["alpha 0.1", "alpha 0.5"] and labels(flat[:1], "x") == ["x"]
 
 
-def test_runs_that_differ_in_more_than_the_seed_are_told_apart():
+def test_runs_that_differ_in_more_than_the_seed_have_labels():
     runs = [
         {"algorithm": {"name": "Mine", "alpha": alpha}, "options": {"steps": 30}, "seed": seed}
         for alpha in (0.1, 0.5)
@@ -175,7 +175,7 @@ def test_runs_that_differ_in_more_than_the_seed_are_told_apart():
 
 
 def fleet_of(trials: list[Trial], folder: Path) -> RunRecord:
-    """A fleet's folder as an experiment leaves it, read again."""
+    """Write the run folder of an experiment's fleet and read it again."""
     datasets = list(dict.fromkeys(trial.dataset for trial in trials))
     runs = [
         {"algorithm": {"name": "LobsDICE"}, "options": {"steps": 30}, "seed": trial.seed}
@@ -204,7 +204,7 @@ def test_an_experiments_fleet_says_what_each_run_learned_from(tmp_path):
     ]
 
 
-def test_a_fleet_of_one_task_tells_it_in_a_sentence(tmp_path):
+def test_a_fleet_of_one_task_is_described_in_a_sentence(tmp_path):
     trials = [Trial("lobsdice", "hopper", (100, 0, 500), seed, 50, 20) for seed in (0, 1)]
     run = fleet_of(trials, tmp_path / "fleet")
     assert run.environment == "hopper"
@@ -218,7 +218,7 @@ def test_a_fleet_of_one_task_tells_it_in_a_sentence(tmp_path):
 
 
 @pytest.mark.parametrize("damaged", ["", "[{}]", "[1]", "{}"])
-def test_trials_that_cannot_be_read_are_as_none(tmp_path, damaged):
+def test_trials_that_cannot_be_read_are_ignored(tmp_path, damaged):
     folder = fleet_of([Trial("lobsdice", "hopper", (1, 1, 1), 0)], tmp_path / "fleet").path
     (folder / TRIALS).write_text(damaged)
     assert "a Python program gave it" in learned(read_run(folder), None, None)
@@ -241,7 +241,7 @@ def test_weights_may_all_be_zero():
     assert weights.half == 3 and "No recorded transition has any weight." in section(weights)
 
 
-def test_recorded_states_are_drawn_only_if_they_are_all_of_the_simulators():
+def test_recorded_states_are_rendered_only_if_they_determine_the_simulators_state():
     expert = load("hopper", expert=1, offline={"random": 1}).expert
     world = make("hopper").unwrapped  # pyright: ignore
     put = clips._placing(world, expert.state_size)

@@ -13,7 +13,7 @@ from lobsdice.errors import LobsDICEError
 
 @dataclass(frozen=True)
 class Preparation:
-    """How recordings become training data; see docs/data.md."""
+    """Options that turn recordings into training data; docs/data.md explains them."""
 
     initial: Initial = "first"
     """Offline states that stand for the initial states: the first state of each episode, or all

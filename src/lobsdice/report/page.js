@@ -15,7 +15,7 @@ const element = (kind, name, text = "") => {
   return made;
 };
 
-/* Values at one place of a chart, by pointer or by the arrow keys. */
+/* Show the values of a chart at the pointer, or at a place chosen by the arrow keys. */
 function readable(figure) {
   const data = JSON.parse(figure.dataset.chart);
   const plot = figure.querySelector(".plot");
@@ -82,7 +82,7 @@ function readable(figure) {
     show(event.key in moves ? place + moves[event.key] : ends[event.key]);
   };
 
-  /* To those who cannot see it, a chart is a slider along its horizontal axis. */
+  /* For screen readers a chart is a slider along its horizontal axis. */
   const role = { role: "slider", tabindex: 0, "aria-valuemin": 0,
     "aria-valuemax": data.x.length - 1, "aria-valuenow": place,
     "aria-valuetext": plot.getAttribute("aria-label") };
@@ -94,7 +94,7 @@ function readable(figure) {
   plot.addEventListener("blur", hide);
 }
 
-/* A click on a heading sorts by that column, largest number or first word on top. */
+/* A click on a heading sorts by its column: the largest number or the first word comes first. */
 function sortable(table) {
   const body = table.tBodies[0];
   const headings = [...table.tHead.rows[0].cells];
@@ -115,7 +115,7 @@ function sortable(table) {
   }));
 }
 
-/* All films of a group show the same moment. */
+/* Play the clips of a group together; all show the same moment. */
 function playable(group) {
   const films = [...group.querySelectorAll(".film")];
   const bar = group.querySelector("input"), button = group.querySelector("button");

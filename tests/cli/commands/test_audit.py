@@ -24,7 +24,7 @@ def cloud(count: int, *, seed: int, centre: float = 0.0, width: int = 2) -> Epis
 
 @pytest.fixture
 def files(tmp_path):
-    """Demonstrations and logs of one kind, and demonstrations of another kind."""
+    """Files of logs, of demonstrations that they cover, and of others."""
     recordings = {
         "demos": cloud(3, seed=1).without_actions(),
         "far": cloud(3, seed=1, centre=50).without_actions(),
@@ -56,7 +56,7 @@ def test_a_leak_exits_with_3(lobsdice, files):
     assert result.code == 3 and "LEAK: 600 demonstrated transitions" in result.out
 
 
-def test_different_rates_exit_with_3_and_stand_on_the_page(lobsdice, tmp_path):
+def test_different_rates_exit_with_3_and_are_on_the_page(lobsdice, tmp_path):
     def loops(count: int, pace: int) -> Episodes:
         angle = np.arange(count)[:, None] + 0.1 * pace * np.arange(61)
         return Episodes.from_arrays(

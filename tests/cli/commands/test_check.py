@@ -3,7 +3,7 @@
 import json
 
 
-def test_check_says_what_a_learner_sees(lobsdice, demonstrations, recording):
+def test_check_shows_the_training_data(lobsdice, demonstrations, recording):
     files = ("--expert", demonstrations, "--offline", recording)
     report = json.loads(lobsdice("data", "check", *files, "--json").out)
     assert report["expert_pairs"] == 7
@@ -48,7 +48,7 @@ def test_check_takes_several_offline_files(lobsdice, tmp_path, demonstrations, r
 
 
 def test_demonstrations_need_not_have_the_columns_of_actions(lobsdice, tmp_path):
-    """The options are for all files, but the demonstrations have no actions."""
+    """The options name action columns, which only the logs have."""
     demos, logs = tmp_path / "demos.csv", tmp_path / "logs.csv"
     demos.write_text("episode,obs_0\n0,0\n0,1\n0,2\n1,0\n1,2\n")
     logs.write_text("episode,obs_0,torque_0\n0,0,0.5\n0,3,1\n0,1,\n1,2,0\n1,0,1\n1,3,\n")

@@ -1,4 +1,4 @@
-"""`lobsdice export`: which policy, checked with which observations, written where."""
+"""`lobsdice export`: the choice of the policy, of the observations and of the files."""
 
 import json
 import re
@@ -20,7 +20,7 @@ BOX = Box.of([-1, 0], [1, 5])
 
 @pytest.fixture
 def folder(tmp_path, recording, demonstrations):
-    """A run of one policy, and the recordings that it is said to be trained on."""
+    """A run folder with one policy, that names two recordings."""
     files = {"offline": [str(recording)], "expert": str(demonstrations)}
     return make_run(tmp_path / "run", [make_policy(BOX)], **files)
 
@@ -30,7 +30,7 @@ def acts(path, rows):
     return np.asarray(session.run(None, {"observation": rows})[0])
 
 
-def test_a_run_becomes_both_files(lobsdice, tmp_path, folder, recording, demonstrations):
+def test_a_policy_is_written_as_both_files(lobsdice, tmp_path, folder, recording, demonstrations):
     onnx, numpy = tmp_path / "new" / "p.onnx", tmp_path / "new" / "p.py"
     result = lobsdice("export", folder, "--onnx", onnx, "--numpy", numpy)
     assert result.code == 0, result.err
@@ -45,7 +45,7 @@ def test_a_run_becomes_both_files(lobsdice, tmp_path, folder, recording, demonst
         np.testing.assert_allclose(actions, make_policy(BOX)(rows), atol=1e-5)
 
 
-def test_a_policy_file_will_do(lobsdice, tmp_path):
+def test_a_policy_file_can_be_exported(lobsdice, tmp_path):
     policy = make_policy(Discrete(4))
     policy.save(tmp_path / "p.policy")
     result = lobsdice("export", tmp_path / "p.policy", "--onnx", tmp_path / "p.onnx", "--json")
@@ -75,7 +75,7 @@ def test_a_stochastic_graph_takes_noise(lobsdice, tmp_path, folder):
     assert [x.name for x in session.get_inputs()] == ["observation", "noise"]
 
 
-def test_of_several_runs_the_first_that_lived_or_the_one_named(lobsdice, tmp_path):
+def test_the_policy_is_of_the_first_run_that_has_one_or_of_the_run_named(lobsdice, tmp_path):
     policies = [None, make_policy(BOX, seed=1), make_policy(BOX, seed=2)]
     folder = make_run(tmp_path / "run", policies)
     rows = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
@@ -98,7 +98,9 @@ def test_observations_can_be_named(lobsdice, tmp_path, folder, recording):
     assert lobsdice(*words).out.splitlines()[-1] == f"observations: {recording}"
 
 
-def test_recordings_that_are_gone_are_replaced_by_chance(lobsdice, tmp_path, folder, recording):
+def test_random_observations_replace_recordings_that_are_gone(
+    lobsdice, tmp_path, folder, recording
+):
     recording.unlink()
     (tmp_path / "demonstrations.npz").unlink()
     result = lobsdice("export", folder, "--onnx", tmp_path / "p.onnx")
@@ -113,7 +115,7 @@ def test_observations_of_another_width_are_one_line(lobsdice, tmp_path, recordin
     assert not (tmp_path / "p.onnx").exists()
 
 
-def test_nothing_is_replaced_without_being_asked(lobsdice, tmp_path, folder):
+def test_files_are_replaced_only_with_force(lobsdice, tmp_path, folder):
     path = tmp_path / "policy.py"
     path.write_text("mine")
     result = lobsdice("export", folder, "--onnx", tmp_path / "p.onnx", "--numpy", path)
@@ -144,7 +146,7 @@ def test_the_page_can_be_pasted(lobsdice, tmp_path, monkeypatch, space):
     text = PAGE.read_text()
     for line in re.findall(r"^lobsdice export .*", text, re.MULTILINE):
         assert lobsdice(*shlex.split(line, comments=True)[1:]).code == 0
-    # All of it in one interpreter, which finds policy.py where it runs.
+    # One interpreter runs all of it, in the folder of policy.py.
     code = "\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))
     assert "predict" in code and "session" in code
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -160,7 +162,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("case", list(HOSTILE))
-def test_what_cannot_be_is_one_line(lobsdice, tmp_path, monkeypatch, folder, case):
+def test_a_wrong_request_is_one_line(lobsdice, tmp_path, monkeypatch, folder, case):
     monkeypatch.chdir(tmp_path)
     words, message = HOSTILE[case]
     result = lobsdice("export", folder, *words)

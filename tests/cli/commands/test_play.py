@@ -17,13 +17,13 @@ from lobsdice.data.spaces import Box, Discrete
 from lobsdice.environments.evaluate import evaluate
 from lobsdice.environments.play import open_environment
 
-#: Frames are made by NumPy, so that they can be made everywhere.
+#: NumPy makes the frames, so that it works on every machine.
 DRAWN = "DrawnByNumPy-v0"
 STEPS = 20
 
 
 class Drawn(gymnasium.Env):
-    """Walks to and fro; a frame's brightness is the step, its colour the last action."""
+    """An environment of 20 steps. The brightness of a frame is the step, its colour the action."""
 
     metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 50}  # noqa: RUF012
     observation_space = spaces.Box(-1, 1, (3,))
@@ -61,7 +61,7 @@ def drawn():
 
 @pytest.fixture(autouse=True)
 def no_display(monkeypatch):
-    """As on a server; what `play` sets is undone."""
+    """Remove the display, as on a server, and restore what `play` sets."""
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MUJOCO_GL", os.environ.get("MUJOCO_GL", "egl"))
@@ -73,7 +73,7 @@ def folder(tmp_path):
 
 
 def frames(path) -> tuple[list[np.ndarray], float]:
-    """The frames of a GIF, and how long they last in milliseconds."""
+    """Return the frames of a GIF, and their total duration in milliseconds."""
     with Image.open(path) as image:
         found, duration = [], 0.0
         for i in range(getattr(image, "n_frames", 1)):
@@ -100,7 +100,7 @@ def test_a_video_shows_the_episodes_that_are_measured(lobsdice, tmp_path, folder
     np.testing.assert_allclose(brightness, [*once, *once, 10 * STEPS], atol=6)
 
 
-def test_stochastic_actions_are_others(lobsdice, tmp_path, folder):
+def test_stochastic_actions_differ(lobsdice, tmp_path, folder):
     def found(*words: str) -> list[float]:
         video = tmp_path / f"{len(words)}.gif"
         result = lobsdice("play", folder, "--episodes", "5", "--video", video, "--json", *words)
@@ -109,7 +109,7 @@ def test_stochastic_actions_are_others(lobsdice, tmp_path, folder):
     assert found() != found("--stochastic")
 
 
-def test_a_window_shows_itself(lobsdice, monkeypatch, folder):
+def test_a_window_opens_without_a_video(lobsdice, monkeypatch, folder):
     monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.setattr(Drawn, "windows", 0)
     result = lobsdice("play", folder, "--env", DRAWN)
@@ -130,7 +130,7 @@ def test_without_a_display_there_is_no_window(lobsdice, monkeypatch, tmp_path, d
     )
 
 
-def test_nothing_is_replaced_without_being_asked(lobsdice, tmp_path, folder):
+def test_a_video_is_replaced_only_with_force(lobsdice, tmp_path, folder):
     video = tmp_path / "p.gif"
     video.write_text("mine")
     result = lobsdice("play", folder, "--video", video)
@@ -148,7 +148,7 @@ def refused(lobsdice, tmp_path, folder, *words) -> str:
     return result.err
 
 
-def test_what_cannot_be_is_one_line(lobsdice, tmp_path, folder):
+def test_a_wrong_request_is_one_line(lobsdice, tmp_path, folder):
     gif = ("--video", tmp_path / "p.gif")
     assert "videos end in .gif or .mp4" in refused(
         lobsdice, tmp_path, folder, "--video", tmp_path / "p.avi"
@@ -168,7 +168,7 @@ def test_what_cannot_be_is_one_line(lobsdice, tmp_path, folder):
 @pytest.mark.skipif(
     importlib.util.find_spec("pygame") is not None, reason="pygame draws this environment"
 )
-def test_an_environment_that_cannot_be_drawn_is_one_line(lobsdice, tmp_path):
+def test_an_environment_that_cannot_be_rendered_is_one_line(lobsdice, tmp_path):
     folder = make_run(tmp_path / "run", [make_policy(Discrete(2), width=4)])
     words = ("--env", "CartPole-v1", "--video", tmp_path / "p.gif")
     assert "CartPole-v1 cannot be drawn here: pygame is not installed" in refused(
@@ -176,7 +176,7 @@ def test_an_environment_that_cannot_be_drawn_is_one_line(lobsdice, tmp_path):
     )
 
 
-def test_an_mp4_or_how_to_get_it(lobsdice, tmp_path, folder):
+def test_an_mp4_is_written_or_the_error_says_how_to_get_it(lobsdice, tmp_path, folder):
     video = tmp_path / "p.mp4"
     if importlib.util.find_spec("imageio_ffmpeg") is None:
         error = refused(lobsdice, tmp_path, folder, "--video", video)
@@ -187,7 +187,7 @@ def test_an_mp4_or_how_to_get_it(lobsdice, tmp_path, folder):
 
 
 def can_draw_mujoco() -> bool:
-    """On this machine; a failure may end the process that tries."""
+    """True if MuJoCo renders on this machine; a failure may end the process that tries."""
     code = (
         "import gymnasium; env = gymnasium.make('Hopper-v5', render_mode='rgb_array'); "
         "env.reset(); env.render()"
@@ -199,14 +199,14 @@ def can_draw_mujoco() -> bool:
 
 def shows_the_hopper(frame: np.ndarray) -> bool:
     red, _, blue = (frame[..., i].astype(int) for i in range(3))
-    return int((red - blue > 60).sum()) > 1000  # it is orange, and all else is grey
+    return int((red - blue > 60).sum()) > 1000  # the hopper is orange, everything else is grey
 
 
-def test_mujoco_draws_a_walker_that_stays_in_the_picture(lobsdice, tmp_path):
+def test_mujoco_renders_a_hopper_that_stays_in_the_picture(lobsdice, tmp_path):
     if not can_draw_mujoco():
         pytest.skip("MuJoCo cannot draw here")
     folder = make_run(tmp_path / "run", [make_policy(Box.of([-1] * 3, [1] * 3), width=11)])
-    for i in range(2):  # the next environment of a process draws, too
+    for i in range(2):  # a second environment of the process renders too
         video = tmp_path / f"{i}.gif"
         result = lobsdice("play", folder, "--env", "Hopper-v5", "--video", video)
         assert result.code == 0, result.err

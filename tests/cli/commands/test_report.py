@@ -22,18 +22,18 @@ from lobsdice.training.engine import Options
 from lobsdice.training.folder import Checkpoint, RunFolder
 from lobsdice.training.recipe import Recipe
 
-#: A file may be called anything.
+#: A file name that contains HTML.
 HOSTILE = "<script>harm=1<img src=x onerror=harm=2>&\"'"
 DRAWN = "DrawnForReports-v0"
 STEPS, EPISODES = 24, 4
 
 
-#: One process for all, which share a run and a browser.
+#: All tests share one process, with one run folder and one browser.
 pytestmark = pytest.mark.xdist_group("report")
 
 
 class Drawn(gymnasium.Env):
-    """Ten steps, each brighter than the one before."""
+    """An environment of ten steps, each brighter than the one before."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012
     observation_space = spaces.Box(-1, 1, (3,))
@@ -64,7 +64,7 @@ def drawn():
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory) -> Path:
-    """Demonstrations, two recordings, and a run of two seeds as training would leave it."""
+    """Demonstrations, two files of logs, and a run folder of two seeds as training leaves it."""
     folder = tmp_path_factory.mktemp("world")
     write(folder / "demos.npz", noise(40, discrete=True, seed=1).without_actions())
     write(folder / f"{HOSTILE}.npz", noise(40, discrete=True, seed=2))
@@ -142,7 +142,7 @@ def test_the_page_is_one_well_formed_file(page):
 
 
 def plot(report: Tab, title: str) -> dict[str, float]:
-    """Where a chart is drawn; it is scrolled to."""
+    """Scroll to a chart and return its place."""
     return report.value(f"""(() => {{
       const found = [...document.querySelectorAll(".chart")].find(
         chart => chart.querySelector("b").textContent === "{title}").querySelector(".plot");
@@ -224,12 +224,12 @@ def test_a_clip_can_be_stopped_and_moved(report):
 
 
 @pytest.mark.parametrize("width", [320, 1200])
-def test_nothing_sticks_out_at_the_side(browser, page, width):
+def test_nothing_is_wider_than_the_window(browser, page, width):
     browser.open(page, width=width)
     assert browser.value("document.documentElement.scrollWidth") == width
 
 
-#: The least contrast of any text with what is behind it, by WCAG's formula.
+#: The least contrast between a text and its background, by WCAG's formula.
 CONTRAST = """(() => {
   const light = colour => {
     const [r, g, b] = colour.match(/[0-9.]+/g).map(v => v / 255).map(
@@ -250,14 +250,14 @@ CONTRAST = """(() => {
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_all_text_stands_out(browser, page, dark):
+def test_all_text_has_enough_contrast(browser, page, dark):
     browser.open(page, dark=dark)
     paper = browser.value("getComputedStyle(document.body).backgroundColor")
     assert (max(map(int, paper[4:-1].split(","))) < 60) == dark
     assert browser.value(CONTRAST) > 4.5
 
 
-def test_without_its_data_a_run_is_reported_on_all_the_same(lobsdice, world, browser, tmp_path):
+def test_a_run_without_its_data_is_reported_on(lobsdice, world, browser, tmp_path):
     run = shutil.copytree(world / "run", tmp_path / "moved")
     config = json.loads((run / "config.json").read_text())
     config["about"]["settings"]["expert"] = "gone.npz"
@@ -270,7 +270,7 @@ def test_without_its_data_a_run_is_reported_on_all_the_same(lobsdice, world, bro
     assert plot(browser, "Return")["width"] > 100
 
 
-def test_other_data_is_not_taken_for_the_runs_own(lobsdice, world, browser, tmp_path):
+def test_other_data_is_not_taken_for_the_training_data(lobsdice, world, browser, tmp_path):
     run = shutil.copytree(world / "run", tmp_path / "run")
     config = json.loads((run / "config.json").read_text())
     config["about"]["settings"]["offline"] = [str(world / "more.npz")]
@@ -281,7 +281,7 @@ def test_other_data_is_not_taken_for_the_runs_own(lobsdice, world, browser, tmp_
     assert "--no-clip" in browser.text("#the-policy-at-work")
 
 
-def test_settings_of_another_version_are_no_obstacle(lobsdice, world, tmp_path):
+def test_a_run_with_settings_of_another_version_is_reported_on(lobsdice, world, tmp_path):
     run = shutil.copytree(world / "run", tmp_path / "run")
     config = json.loads((run / "config.json").read_text())
     config["about"]["settings"]["algorithm"]["beta"] = 1
@@ -303,7 +303,7 @@ def test_a_run_without_measurements_is_reported_on(lobsdice, browser, tmp_path):
     assert browser.troubles == []
 
 
-def test_runs_stand_side_by_side(lobsdice, world, browser, tmp_path):
+def test_run_folders_are_compared_side_by_side(lobsdice, world, browser, tmp_path):
     other = shutil.copytree(world / "run", tmp_path / "other")
     config = json.loads((other / "config.json").read_text())
     for run in config["run"]["runs"]:

@@ -1,4 +1,4 @@
-"""`lobsdice train`, `resume` and `evaluate`, in real processes that get killed, and in this one."""
+"""`lobsdice train`, `resume` and `evaluate`, in this process and in others that get killed."""
 
 import json
 import os
@@ -19,10 +19,10 @@ from lobsdice.data.episodes import Episodes, concatenate
 from lobsdice.data.formats import write
 
 COMMAND = [sys.executable, "-m", "lobsdice.cli"]
-#: Forty checkpoints, some milliseconds apart.
+#: Forty checkpoints, a few milliseconds apart.
 SIZES = ["--width", "8", "--batch-size", "8", "--steps", "640", "--every", "16"]
 TIMEOUT = 240
-#: One process for all that need a run which nothing interrupted.
+#: Tests that need an uninterrupted run share one process.
 with_whole_run = pytest.mark.xdist_group("whole run")
 
 
@@ -37,7 +37,7 @@ def world(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory) -> dict[str, str]:
-    """All processes share what one of them has compiled."""
+    """The environment of all processes, with one cache of compiled programs."""
     cache = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path_factory.mktemp("cache"))}
     return {**os.environ, **cache, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
 
@@ -70,14 +70,14 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """All that a run leaves, but for config.json."""
+    """Return all files of a run folder except config.json."""
     files = [path for path in folder.rglob("*") if path.is_file() and path.name != "config.json"]
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 @pytest.fixture(scope="module")
 def whole(world, start) -> Path:
-    """A run that nothing interrupted."""
+    """The folder of an uninterrupted run."""
     code, out, err = finish(start(*training(world / "whole")))
     assert code == 0, err
     assert out == f"policies: {world / 'whole' / 'policies'}\n"
@@ -100,7 +100,7 @@ def wait_for(process: subprocess.Popen[str], condition) -> None:
 
 
 def checkpoints(out: Path, count: int):
-    """A condition: that many checkpoints have been written since now."""
+    """Return a condition: so many checkpoints have been written from now on."""
     path, seen = out / "checkpoint.safetensors", set()
 
     def condition() -> bool:
@@ -117,7 +117,7 @@ def test_killed_at_any_moment_a_run_ends_with_the_same_bits(tmp_path, whole, sta
     out = tmp_path / "run"
     moments = [
         lambda: (out / "config.json").exists(),
-        lambda: any(out.glob(".*")),  # in the midst of writing a file
+        lambda: any(out.glob(".*")),  # while a file is written
         checkpoints(out, 8),
     ]
     process = start(*training(out))
@@ -153,8 +153,8 @@ sys.exit(main())
 
 
 @with_whole_run
-def test_a_full_disk_is_a_sentence_and_corrupts_nothing(tmp_path, whole, start):
-    """The system refuses to make a file longer than the run's longest would be, nearly."""
+def test_a_full_disk_is_one_line_and_corrupts_nothing(tmp_path, whole, start):
+    """The limit on the size of a file is just below the size of metrics.csv."""
     out = tmp_path / "run"
     limit = (whole / "metrics.csv").stat().st_size - 100
     process = start(limit, *training(out), command=[sys.executable, "-c", LIMITED])
@@ -166,8 +166,8 @@ def test_a_full_disk_is_a_sentence_and_corrupts_nothing(tmp_path, whole, start):
 
 
 @with_whole_run
-def test_a_resumed_run_uses_the_files_it_began_with_wherever_it_is(world, whole, environment):
-    """Resumed from another working folder; and refused once a file has changed."""
+def test_a_resumed_run_finds_its_files_from_another_working_folder(world, whole, environment):
+    """It is resumed from another working folder."""
     result = subprocess.run(
         [*COMMAND, "resume", whole, "--json"],
         cwd="/",
@@ -181,7 +181,7 @@ def test_a_resumed_run_uses_the_files_it_began_with_wherever_it_is(world, whole,
     assert report["steps"] == 640 and report["failures"] == [] and len(report["runs"]) == 1
 
 
-def test_a_folder_that_cannot_be_had_is_refused_at_once(lobsdice, world, tmp_path):
+def test_an_output_folder_that_cannot_be_used_is_refused_at_once(lobsdice, world, tmp_path):
     data = ["--expert", tmp_path / "missing.npz", "--offline", world / "logs.npz"]
     taken = tmp_path / "taken"
     taken.mkdir()
@@ -193,13 +193,13 @@ def test_a_folder_that_cannot_be_had_is_refused_at_once(lobsdice, world, tmp_pat
 
 
 def small(world, *words, algorithm="bc", expert="demos.npz") -> list:
-    """A command that trains for an instant."""
+    """Return a command that trains for a few steps."""
     sizes = ["--width", 8, "--batch-size", 4, "--steps", 20, "--every", 10]
     data = ["--expert", world / expert, "--offline", world / "logs.npz"]
     return [str(word) for word in ("train", algorithm, *data, *sizes, *words)]
 
 
-def test_demonstrations_need_no_actions_where_a_model_infers_them(lobsdice, world, tmp_path):
+def test_demonstrations_need_no_actions_if_a_model_infers_them(lobsdice, world, tmp_path):
     result = lobsdice(*small(world, "--out", tmp_path, "--json", algorithm="bco"))
     assert result.code == 0, result.err
     report = json.loads(result.out)
@@ -222,7 +222,7 @@ def test_actions_of_the_expert_come_from_its_file_or_from_another_or_are_asked_f
 
 
 @pytest.mark.parametrize("below", ["logs.npz", "forbidden"])
-def test_a_folder_that_cannot_be_made_is_a_sentence(lobsdice, world, below):
+def test_an_output_folder_that_cannot_be_made_is_one_line(lobsdice, world, below):
     if below == "forbidden":
         (world / below).mkdir(mode=0o500, exist_ok=True)
         if os.access(world / below, os.W_OK):
@@ -253,7 +253,7 @@ def test_settings_of_another_version_are_not_resumed(lobsdice, tmp_path):
     assert result.code == 2 and "written by another version of lobsdice" in result.err
 
 
-def test_a_missing_package_is_a_sentence(lobsdice, world, tmp_path, monkeypatch):
+def test_a_missing_package_is_one_line(lobsdice, world, tmp_path, monkeypatch):
     for flag, package, extra in (
         (["--tensorboard"], "tensorboardX", "tensorboard"),
         (["--wandb", "project"], "wandb", "wandb"),
@@ -272,7 +272,7 @@ def test_an_unknown_environment_is_refused_before_training(lobsdice, world, tmp_
 
 
 def cartpole(episodes: int, seed: int) -> Episodes:
-    """Random actions in CartPole."""
+    """Record random actions in CartPole."""
     env, random = gymnasium.make("CartPole-v1"), np.random.default_rng(seed)
     found = []
     for i in range(episodes):
@@ -301,7 +301,7 @@ def carts(tmp_path_factory) -> Path:
 
 
 def test_from_csv_files_to_a_policy_that_balances_a_pole(lobsdice, carts, tmp_path):
-    """Discrete actions, two seeds, evaluated on the way and afterwards."""
+    """Discrete actions and two seeds, evaluated during training and afterwards."""
     out = tmp_path / "run"
     data = ["--expert", carts / "demos.csv", "--offline", carts / "logs.csv"]
     sizes = ["--width", 8, "--batch-size", 4, "--steps", 20, "--every", 10, "--seeds", 2]
@@ -320,7 +320,7 @@ def test_from_csv_files_to_a_policy_that_balances_a_pole(lobsdice, carts, tmp_pa
     last = evaluate(out)
     assert last == evaluate(out) and len(last) == 2 and all(8 <= r["return"] <= 500 for r in last)
     for found, row in zip(last, report["runs"], strict=True):
-        assert found["return"] == row["return"]  # the same episodes as on the way
+        assert found["return"] == row["return"]  # the same episodes as during training
     best = evaluate(out, "--which", "best")
     assert all(b["return"] >= x["return"] for b, x in zip(best, last, strict=True))
     assert evaluate(out, "--stochastic") != last != evaluate(out, "--seed", 1)

@@ -21,7 +21,7 @@ class Collect:
     """
 
     task: Annotated[Positional[str], arg(metavar="TASK")]
-    """hopper, walker2d, halfcheetah or ant."""
+    """Built-in task: hopper, walker2d, halfcheetah or ant."""
     out: Out
     """Folder to write."""
     expert: int = 105
