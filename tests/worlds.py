@@ -10,7 +10,7 @@ from lobsdice.data.episodes import Episodes
 from lobsdice.data.prepare import Data, Normaliser, Observations, Transitions, prepare
 from lobsdice.data.spaces import Discrete
 from lobsdice.training.engine import State, start
-from lobsdice.training.train import Fleet
+from lobsdice.training.fleet import Fleet
 
 
 def noise(steps: int, *, width: int = 3, actions: int = 2, discrete: bool = False, seed: int = 0):

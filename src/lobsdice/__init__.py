@@ -1,6 +1,6 @@
 """Offline learning from observation: demonstrations and labelled logs in, a policy out.
 
-Names are imported when they are first used, so that what needs no JAX does not wait for it.
+Names are imported when they are first used, so that work without JAX does not wait for it.
 """
 
 import importlib
@@ -9,48 +9,34 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from lobsdice import tabular
-    from lobsdice.algorithms import (
-        BC,
-        BCO,
-        OPOLO,
-        RCE,
-        SMODICE,
-        DemoDICE,
-        DemoDICEfO,
-        IQLearn,
-        LobsDICE,
-        LobsDICEMu,
+    from lobsdice import tabular as tabular
+    from lobsdice.algorithms import *  # noqa: F403
+    from lobsdice.data.audit import Audit as Audit, audit as audit
+    from lobsdice.data.episodes import (
+        Episodes as Episodes,
+        concatenate as concatenate,
+        mixture as mixture,
     )
-    from lobsdice.data.audit import Audit, audit
-    from lobsdice.data.episodes import Episodes, concatenate, mixture
-    from lobsdice.data.formats import ReadOptions, read, write
-    from lobsdice.data.prepare import Data, Observations, Transitions, prepare
-    from lobsdice.data.spaces import Box, Discrete
-    from lobsdice.environments.evaluate import evaluate
-    from lobsdice.environments.tasks.collect import collect
-    from lobsdice.environments.tasks.task import Task, load
-    from lobsdice.errors import DataWarning, LobsDICEError
-    from lobsdice.policies.numpy import export_numpy
-    from lobsdice.policies.onnx import export_onnx
-    from lobsdice.policies.policy import Policy, load_policy
-    from lobsdice.training.engine import Options
-    from lobsdice.training.select import Candidate, select
-    from lobsdice.training.train import Run, train
+    from lobsdice.data.formats import ReadOptions as ReadOptions, read as read, write as write
+    from lobsdice.data.prepare import (
+        Data as Data,
+        Observations as Observations,
+        Transitions as Transitions,
+        prepare as prepare,
+    )
+    from lobsdice.data.spaces import Box as Box, Discrete as Discrete
+    from lobsdice.environments.evaluate import evaluate as evaluate
+    from lobsdice.environments.tasks.collect import collect as collect
+    from lobsdice.environments.tasks.task import Task as Task, load as load
+    from lobsdice.errors import DataWarning as DataWarning, LobsDICEError as LobsDICEError
+    from lobsdice.policies.numpy import export_numpy as export_numpy
+    from lobsdice.policies.onnx import export_onnx as export_onnx
+    from lobsdice.policies.policy import Policy as Policy, load_policy as load_policy
+    from lobsdice.training.engine import Options as Options
+    from lobsdice.training.select import Candidate as Candidate, select as select
+    from lobsdice.training.train import Run as Run, train as train
 
 _HOMES = {
-    "algorithms": (
-        "BC",
-        "BCO",
-        "DemoDICE",
-        "DemoDICEfO",
-        "IQLearn",
-        "LobsDICE",
-        "LobsDICEMu",
-        "OPOLO",
-        "RCE",
-        "SMODICE",
-    ),
     "data.audit": ("Audit", "audit"),
     "data.episodes": ("Episodes", "concatenate", "mixture"),
     "data.formats": ("ReadOptions", "read", "write"),
@@ -69,59 +55,27 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = [
-    "BC",
-    "BCO",
-    "OPOLO",
-    "RCE",
-    "SMODICE",
-    "Audit",
-    "Box",
-    "Candidate",
-    "Data",
-    "DataWarning",
-    "DemoDICE",
-    "DemoDICEfO",
-    "Discrete",
-    "Episodes",
-    "IQLearn",
-    "LobsDICE",
-    "LobsDICEError",
-    "LobsDICEMu",
-    "Observations",
-    "Options",
-    "Policy",
-    "ReadOptions",
-    "Run",
-    "Task",
-    "Transitions",
-    "audit",
-    "collect",
-    "concatenate",
-    "evaluate",
-    "export_numpy",
-    "export_onnx",
-    "load",
-    "load_policy",
-    "mixture",
-    "prepare",
-    "read",
-    "select",
-    "tabular",
-    "train",
-    "write",
-]
-
 
 def __getattr__(name: str) -> Any:
+    if name == "__all__":
+        return sorted([*_HOME_OF, *_algorithms(), "tabular"])
     if name == "tabular":
         return importlib.import_module("lobsdice.tabular")
-    if name not in _HOME_OF:
+    if name in _HOME_OF:
+        value = getattr(importlib.import_module(f"lobsdice.{_HOME_OF[name]}"), name)
+    elif name[0].isupper() and name in (found := _algorithms()):
+        value = found[name]
+    else:
         raise AttributeError(f"module 'lobsdice' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"lobsdice.{_HOME_OF[name]}"), name)
     globals()[name] = value
     return value
 
 
+def _algorithms() -> dict[str, Any]:
+    """The registered algorithms by the names of their classes."""
+    found = importlib.import_module("lobsdice.algorithms").ALGORITHMS
+    return {kind.__name__: kind for kind in found.values()}
+
+
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return [*__getattr__("__all__"), "__version__"]

@@ -11,7 +11,7 @@ from worlds import World, beginning
 
 from lobsdice import tabular
 from lobsdice.training.engine import ADAM, Member, Options, State
-from lobsdice.training.train import Fleet, iterate
+from lobsdice.training.fleet import Fleet, iterate
 
 #: For a few hundred steps on a small world: no penalty to speak of, and no bound on log ratios.
 QUICK: dict[str, Any] = {

@@ -21,12 +21,12 @@ def test_losses_and_gradients_are_those_of_the_equations(key):
     algorithm, data = BCO(width=8), noise_data()
     nets = algorithm.init(key, data.state_size, data.action_space)
     batch, b = seven_rows(key)
-    mean, log_std = moments(plain(nets.inverse), np.hstack([b.expert_s, b.expert_s_next]))
+    mean, log_std = moments(plain(nets.inverse), np.hstack([b.expert.s, b.expert.s_next]))
     drawn = np.tanh(mean + np.exp(log_std) * np.asarray(jax.random.normal(key, mean.shape)))
-    ones, pairs = np.ones(7), np.hstack([b.s, b.s_next])
+    ones, pairs = np.ones(7), np.hstack([b.offline.s, b.offline.s_next])
     objectives = {
-        "inverse": ("inverse_loss", lambda net: cloning_objective(net, ones, pairs, b.a)),
-        "policy": ("policy_loss", lambda net: cloning_objective(net, ones, b.expert_s, drawn)),
+        "inverse": ("inverse_loss", lambda net: cloning_objective(net, ones, pairs, b.offline.a)),
+        "policy": ("policy_loss", lambda net: cloning_objective(net, ones, b.expert.s, drawn)),
     }
     assert_losses_are(objectives, algorithm, nets, batch, key)
 

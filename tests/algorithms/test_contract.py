@@ -14,9 +14,10 @@ import pytest
 from worlds import beginning, noise_data
 
 from lobsdice.algorithms import ALGORITHMS
-from lobsdice.algorithms.base import Algorithm, Batch
-from lobsdice.training.engine import Member, Options, draw, pack, run_chunk
-from lobsdice.training.train import Fleet, iterate
+from lobsdice.algorithms.base import Algorithm
+from lobsdice.algorithms.batch import Batch
+from lobsdice.training.engine import Member, Options, draw_batch, pack, run_chunk
+from lobsdice.training.fleet import Fleet, iterate
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -28,7 +29,7 @@ def skeleton() -> type[Algorithm]:
     assert len(code) == 1
     module = ModuleType("skeleton")
     exec(code[0], vars(module))
-    return module.WeightedBC
+    return ALGORITHMS.pop("skeleton")
 
 
 def small(kind) -> Algorithm:
@@ -108,7 +109,7 @@ DATA = noise_data()
 
 def rows(n: int) -> Batch:
     pool, slices = pack([DATA])
-    return draw(jax.random.key(0), pool, jax.tree.map(lambda x: x[0], slices), n)
+    return draw_batch(jax.random.key(0), pool, jax.tree.map(lambda x: x[0], slices), n)
 
 
 def started(algorithm, seed: int = 0):
@@ -163,6 +164,12 @@ def test_one_compiled_program_serves_all_chunks_and_real_hyperparameters(algorit
     reals = [f.name for f in fields(algorithm) if isinstance(f.default, float)]
     outcome(Member(replace(algorithm, **dict.fromkeys(reals, 0.5)), seed=1), datas=datas)
     assert programs() == before
+
+
+@each_algorithm
+def test_every_number_has_declared_bounds(algorithm):
+    for field in fields(algorithm):
+        assert isinstance(field.default, bool) or field.metadata["bounds"], field.name
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

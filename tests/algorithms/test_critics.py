@@ -10,23 +10,24 @@ from jax.lax import stop_gradient
 from worlds import noise_data
 
 from lobsdice.algorithms import OPOLO, RCE, IQLearn
-from lobsdice.algorithms.critics import follow, make_twins
+from lobsdice.algorithms.batch import beside
+from lobsdice.algorithms.critics import Nets, Twins, follow, make_twins
 from lobsdice.data.spaces import Box, Discrete
-from lobsdice.training.engine import Options, draw, pack, start, step
+from lobsdice.training.engine import Options, draw_batch, pack, start, step
 
 each_algorithm = pytest.mark.parametrize("kind", [OPOLO, IQLearn, RCE])
 
 
 def test_following_goes_part_of_the_way():
-    moved = follow({"x": jnp.array([0.0, 4.0])}, {"x": jnp.array([1.0, 0.0])}, 0.25)
-    np.testing.assert_allclose(moved["x"], [0.25, 3.0])
+    nets = Nets(critic=Twins(1.0, 0.0), target=Twins(0.0, 4.0), policy=7.0)
+    assert follow(nets, 0.25) == nets._replace(target=Twins(0.25, 3.0))
 
 
 @pytest.mark.parametrize("space, size", [(Box((-1.0,) * 2, (1.0,) * 2), 2), (Discrete(4), 4)])
 def test_twins_differ_and_the_least_is_the_lesser_at_each_row(key, space, size):
     twins = make_twins(key, 3, space, 8)
     s, action = jax.random.normal(key, (20, 3)), jax.random.normal(key, (20, size))
-    one, two = twins.both(s, action)
+    one, two = (net(beside(s, action)) for net in twins)
     assert (one != two).all()
     np.testing.assert_array_equal(twins.least(s, action), np.minimum(one, two))
 
@@ -56,7 +57,7 @@ def test_a_step_moves_targets_by_tau_and_nothing_else_does(kind, key):
     """Two steps of the loop, so that Adam has a memory; then τ = 0, which must hold them still."""
     data = noise_data()
     pool, slices = pack([data])
-    batch = draw(key, pool, jax.tree.map(lambda x: x[0], slices), 8)
+    batch = draw_batch(key, pool, jax.tree.map(lambda x: x[0], slices), 8)
     advance = jax.jit(partial(step, penalised=0))
     for tau in (0.25, 0.0):
         algorithm = kind(width=4, tau=tau)
@@ -64,7 +65,7 @@ def test_a_step_moves_targets_by_tau_and_nothing_else_does(kind, key):
         for now in range(2):
             old = state.nets
             state, _ = advance(algorithm, Options(), state, batch, key, jnp.int32(now))
-            expected = follow(old.target, state.nets.critic, tau)
+            expected = follow(state.nets._replace(target=old.target), tau).target
             leaves = jax.tree.leaves(state.nets.target), jax.tree.leaves(expected)
             for x, y in zip(*leaves, strict=True):
                 np.testing.assert_allclose(x, y, rtol=1e-12)

@@ -1,5 +1,6 @@
 """The losses of DemoDICE against their equations, and its policy against exact solutions."""
 
+import jax
 import numpy as np
 import pytest
 from algorithms.probe import QUICK, cloned, distance, fit
@@ -20,6 +21,7 @@ from worlds import make_world, noise_data
 
 from lobsdice import tabular
 from lobsdice.algorithms import DemoDICE
+from lobsdice.data.prepare import Observations
 
 
 @pytest.fixture
@@ -27,8 +29,8 @@ def setting(key):
     algorithm, data = DemoDICE(width=5, alpha=0.3), noise_data()
     batch, b = seven_rows(key)
     # Demonstrations without actions are of no account to it.
-    batch = batch._replace(expert_s=batch.expert_s + 9, expert_s_next=batch.expert_s_next + 9)
-    shown = np.hstack([b.labelled.s, b.labelled.a]), np.hstack([b.s, b.a])
+    batch = batch._replace(expert=jax.tree.map(lambda x: x + 9, batch.expert))
+    shown = np.hstack([b.labelled.s, b.labelled.a]), np.hstack([b.offline.s, b.offline.a])
     return algorithm, algorithm.init(key, data.state_size, data.action_space), batch, b, *shown
 
 
@@ -47,7 +49,7 @@ def test_losses_and_gradients_are_those_of_the_equations(setting, key):
 def test_penalties_are_taken_between_labelled_and_offline_rows(setting, key):
     algorithm, nets, batch, b, expert, offline = setting
     metrics = penalised(algorithm, nets, batch, key)
-    shown = b._replace(expert_s=b.labelled.s, expert_s_next=b.labelled.s_next)
+    shown = b._replace(expert=Observations(b.labelled.s, b.labelled.s_next))
     expected = slope_penalties(nets, shown, expert, offline, key, algorithm)
     for name, value in expected.items():
         np.testing.assert_allclose(metrics[name], value, rtol=1e-6)

@@ -29,19 +29,26 @@ def setting(key):
     algorithm, data = DemoDICEfO(width=8, alpha=0.3), noise_data()
     nets = algorithm.init(key, data.state_size, data.action_space)
     batch, b = seven_rows(key)
-    mean, log_std = moments(plain(nets.inverse), np.hstack([b.expert_s, b.expert_s_next]))
+    mean, log_std = moments(plain(nets.inverse), np.hstack([b.expert.s, b.expert.s_next]))
     noise = jax.random.normal(jax.random.split(key)[0], mean.shape)
     drawn = np.tanh(mean + np.exp(log_std) * np.asarray(noise))
-    return algorithm, nets, batch, b, np.hstack([b.expert_s, drawn]), np.hstack([b.s, b.a])
+    return (
+        algorithm,
+        nets,
+        batch,
+        b,
+        np.hstack([b.expert.s, drawn]),
+        np.hstack([b.offline.s, b.offline.a]),
+    )
 
 
 def test_losses_and_gradients_are_those_of_the_equations(setting, key):
     algorithm, nets, batch, b, expert, offline = setting
     r = log_ratio(plain(nets.r), offline, algorithm.ratio_floor)
     weight = np.exp(advantage(plain(nets.nu), r, b, algorithm) / 1.3)
-    ones, pairs = np.ones(7), np.hstack([b.s, b.s_next])
+    ones, pairs = np.ones(7), np.hstack([b.offline.s, b.offline.s_next])
     objectives = {
-        "inverse": ("inverse_loss", lambda net: cloning_objective(net, ones, pairs, b.a)),
+        "inverse": ("inverse_loss", lambda net: cloning_objective(net, ones, pairs, b.offline.a)),
         "r": ("ratio_loss", lambda net: logistic_objective(net, expert, offline)),
         "nu": ("nu_loss", lambda net: nu_objective(net, r, b, algorithm, 0.3)),
         "policy": ("policy_loss", lambda net: policy_objective(net, weight, b)),

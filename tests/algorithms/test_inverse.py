@@ -11,15 +11,15 @@ from worlds import beginning, noise_data
 
 from lobsdice.algorithms import BCO
 from lobsdice.algorithms.inverse import (
-    infer_expert_actions,
     inverse_errors,
     inverse_loss,
+    label_expert,
     make_inverse,
 )
 from lobsdice.data.prepare import Data, Normaliser, Observations, Transitions
 from lobsdice.data.spaces import Box
 from lobsdice.training.engine import Member, Options, held_out_rows
-from lobsdice.training.train import Fleet, iterate
+from lobsdice.training.fleet import Fleet, iterate
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def setting(key):
 def test_labelled_demonstrations_enter_their_own_error_and_nothing_else(setting, key):
     net, batch = setting
     errors = inverse_errors(net, batch)
-    for name, rows in [("inverse_error", batch), ("inverse_expert_error", batch.labelled)]:
+    for name, rows in [("inverse_error", batch.offline), ("inverse_expert_error", batch.labelled)]:
         error = net.error(jnp.concatenate([rows.s, rows.s_next], axis=1), rows.a).mean()
         np.testing.assert_allclose(errors[name], error)
     without = batch._replace(labelled=None)
@@ -43,10 +43,10 @@ def test_labelled_demonstrations_enter_their_own_error_and_nothing_else(setting,
 
 def test_inferred_actions_are_held_fixed_and_differ_from_draw_to_draw(setting, key):
     net, batch = setting
-    slope = jax.grad(lambda net: infer_expert_actions(net, batch, key).sum())(net)
+    slope = jax.grad(lambda net: label_expert(net, batch, key).a.sum())(net)
     assert all((leaf == 0).all() for leaf in jax.tree.leaves(slope))
-    other = infer_expert_actions(net, batch, jax.random.key(1))
-    assert (infer_expert_actions(net, batch, key) != other).any()
+    other = label_expert(net, batch, jax.random.key(1))
+    assert (label_expert(net, batch, key).a != other.a).any()
 
 
 class Motion(NamedTuple):

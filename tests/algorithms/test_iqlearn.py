@@ -21,7 +21,7 @@ def transcribed(nets, b, key, space, *, labelled):
     """The losses of one critic and of the policy, as functions of these networks alone."""
     noises = [noise_of(k, 7, space) for k in jax.random.split(key, 3)]
     frozen = {name: numbers(net) for name, net in nets._asdict().items()}
-    s, s_next = (b.labelled.s, b.labelled.s_next) if labelled else (b.expert_s, b.expert_s_next)
+    s, s_next = (b.labelled.s, b.labelled.s_next) if labelled else (b.expert.s, b.expert.s_next)
 
     def value(policy, critics, s, noise):
         def soft(action, log_prob):

@@ -40,7 +40,7 @@ def test_losses_and_gradients_are_those_of_the_papers_equations(setting, key):
     algorithm, nets, batch = setting
     b = jax.tree.map(np.asarray, batch)
     alpha = algorithm.alpha
-    r = log_ratio(plain(nets.r), np.hstack([b.s, b.s_next]), algorithm.ratio_floor)
+    r = log_ratio(plain(nets.r), np.hstack([b.offline.s, b.offline.s_next]), algorithm.ratio_floor)
     weight = np.exp(advantage(plain(nets.nu), r, b, algorithm) / (1 + alpha))
     objectives = {
         "r": ("ratio_loss", lambda net: ratio_objective(net, b)),
@@ -53,7 +53,10 @@ def test_losses_and_gradients_are_those_of_the_papers_equations(setting, key):
 def test_penalties_are_taken_at_the_points_and_slopes_they_should_be(setting, key):
     algorithm, nets, batch = setting
     b = jax.tree.map(np.asarray, batch)
-    expert, offline = np.hstack([b.expert_s, b.expert_s_next]), np.hstack([b.s, b.s_next])
+    expert, offline = (
+        np.hstack([b.expert.s, b.expert.s_next]),
+        np.hstack([b.offline.s, b.offline.s_next]),
+    )
     metrics = penalised(algorithm, nets, batch, key)
     for name, value in slope_penalties(nets, b, expert, offline, key, algorithm).items():
         np.testing.assert_allclose(metrics[name], value, rtol=1e-6)

@@ -24,26 +24,28 @@ from worlds import make_world, noise_data
 
 from lobsdice import tabular
 from lobsdice.algorithms import LobsDICE, LobsDICEMu
-from lobsdice.algorithms.lobsdice import Nets as SingleNets
+from lobsdice.algorithms.dice import Nets as SingleNets
 from lobsdice.equations.duals import closed_form_mu
 from lobsdice.equations.ratio import bounded_log_ratio
-from lobsdice.training.engine import draw, pack
+from lobsdice.training.engine import draw_batch, pack
 
 # ---- A transcription of the equations in plain NumPy ----
 
 
 def seen(b, h):
-    return b.s if h.state_matching else np.hstack([b.s, b.s_next])
+    return b.offline.s if h.state_matching else np.hstack([b.offline.s, b.offline.s_next])
 
 
 def estimate(mu, nu, b, h):
     """ê = -μ(s,s') + γ ν(s') - ν(s), and μ."""
     at_pair = network(mu, seen(b, h))[:, 0]
-    return -at_pair + h.gamma * network(nu, b.s_next)[:, 0] - network(nu, b.s)[:, 0], at_pair
+    return -at_pair + h.gamma * network(nu, b.offline.s_next)[:, 0] - network(nu, b.offline.s)[
+        :, 0
+    ], at_pair
 
 
 def objective(mu, nu, r_net, b, h):
-    """Eq. approx_lagrangian_objective_double, or eq. dual_fenchel with single samples."""
+    """Eq. (20), or eq. (51) with single samples."""
     e, at_pair = estimate(mu, nu, b, h)
     r = log_ratio(r_net, seen(b, h), h.ratio_floor)
     initial = (1 - h.gamma) * network(nu, b.init)[:, 0].mean()
@@ -68,7 +70,7 @@ each_form = pytest.mark.parametrize("algorithm", FORMS.values(), ids=FORMS)
 @pytest.fixture
 def batch(key):
     pool, slices = pack([noise_data()])
-    batch = draw(key, pool, jax.tree.map(lambda x: x[0], slices), 7)
+    batch = draw_batch(key, pool, jax.tree.map(lambda x: x[0], slices), 7)
     return double(batch)
 
 
@@ -87,8 +89,8 @@ def test_losses_and_gradients_are_those_of_the_equations(algorithm, batch, key):
     def of_ratio(net):
         if not algorithm.state_matching:
             return ratio_objective(net, b)
-        nothing = np.zeros((7, 0))
-        return ratio_objective(net, b._replace(s_next=nothing, expert_s_next=nothing))
+        expert, offline = (rows._replace(s_next=np.zeros((7, 0))) for rows in (b.expert, b.offline))
+        return ratio_objective(net, b._replace(expert=expert, offline=offline))
 
     gradient, metrics = slopes(algorithm, nets, batch, key)
     np.testing.assert_allclose(metrics["ratio_loss"], of_ratio(r))
@@ -117,8 +119,8 @@ def test_the_penalty_on_mu_is_its_squared_slope_at_offline_pairs_and_between(bat
     nets = start(BASE, key)
     b = jax.tree.map(np.asarray, batch)
     k_mu = jax.random.split(key, 3)[2]
-    x = np.hstack([b.expert_s, b.expert_s_next])[:4]  # half of seven rows
-    y = np.hstack([b.s, b.s_next])[:4]
+    x = np.hstack([b.expert.s, b.expert.s_next])[:4]  # half of seven rows
+    y = np.hstack([b.offline.s, b.offline.s_next])[:4]
     u = np.asarray(jax.random.uniform(k_mu, (len(x), 1)))
     points = np.vstack([y, y + u * (x - y)])
     mu_slope = slope(lambda z: network(plain(nets.multipliers.mu), z)[:, 0], points)
@@ -135,10 +137,10 @@ def test_minimised_over_mu_it_is_the_objective_of_nu_alone(batch, key):
     nets = start(BASE, key)
     r, nu, policy = nets.r, nets.multipliers.nu, nets.policy
     bounded = bounded_log_ratio(
-        r(jnp.concatenate([batch.s, batch.s_next], axis=-1)), BASE.ratio_floor
+        r(jnp.concatenate([batch.offline.s, batch.offline.s_next], axis=-1)), BASE.ratio_floor
     )
     best = closed_form_mu(
-        bounded, nu(batch.s), nu(batch.s_next), gamma=BASE.gamma, alpha=BASE.alpha
+        bounded, nu(batch.offline.s), nu(batch.offline.s_next), gamma=BASE.gamma, alpha=BASE.alpha
     )
 
     def metrics(mu):

@@ -25,7 +25,7 @@ def objective(policy, q, r, b, key, space):
         noise = noise_of(key, len(s), space)
         return expect(policy, s, lambda action, _: critic(q, s, action), noise)
 
-    e = r + 0.99 * value(b.s_next, k_next) - critic(q, b.s, seen(b.a))
+    e = r + 0.99 * value(b.offline.s_next, k_next) - critic(q, b.offline.s, seen(b.offline.a))
     return 0.01 * value(b.init, k_init).mean() + np.log(np.exp(e).mean())
 
 
@@ -33,14 +33,14 @@ def transcribed(nets, b, key, space, inferred):
     """Each network's loss as a function of that network alone."""
     k_critic, k_policy, *_ = jax.random.split(key, 4)
     frozen = {name: numbers(net) for name, net in nets._asdict().items()}
-    r = log_ratio(frozen["r"], np.hstack([b.s, b.s_next]), ALGORITHM.ratio_floor)
+    r = log_ratio(frozen["r"], np.hstack([b.offline.s, b.offline.s_next]), ALGORITHM.ratio_floor)
 
     def policy(net):
         reached = [objective(net, q, r, b, k_policy, space) for q in frozen["target"]]
-        return -min(reached) - 0.1 * log_likelihood(net, b.expert_s, inferred).mean()
+        return -min(reached) - 0.1 * log_likelihood(net, b.expert.s, inferred).mean()
 
     def inverse(net):
-        return -log_likelihood(net, np.hstack([b.s, b.s_next]), b.a).mean()
+        return -log_likelihood(net, np.hstack([b.offline.s, b.offline.s_next]), b.offline.a).mean()
 
     return {
         "r": lambda net: ratio_objective(net, b),
@@ -53,7 +53,7 @@ def transcribed(nets, b, key, space, inferred):
 @pytest.fixture
 def case(key, space):
     nets, batch, b = setting(ALGORITHM, key, space)
-    pairs = jnp.concatenate([batch.expert_s, batch.expert_s_next], axis=1)
+    pairs = jnp.concatenate([batch.expert.s, batch.expert.s_next], axis=1)
     inferred = np.asarray(nets.inverse.sample(pairs, jax.random.split(key, 4)[2]))
     return nets, batch, transcribed(nets, b, key, space, inferred)
 

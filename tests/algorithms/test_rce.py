@@ -18,8 +18,7 @@ from algorithms.transcription import sigmoid, slopes
 from worlds import World, one_hot_data
 
 from lobsdice import tabular
-from lobsdice.algorithms import BC, RCE
-from lobsdice.algorithms import bc as cloning
+from lobsdice.algorithms import BC, RCE, bc as cloning
 from lobsdice.algorithms.rce import odds
 
 #: Training is done once for all tests of this file.
@@ -42,29 +41,33 @@ def transcribed(nets, b, key, space):
         return sigmoid(np.min([critic(q, s, action) for q in critics], axis=0))
 
     def w_of(action, _):
-        c = least(frozen["target"], b.s_next, action)
+        c = least(frozen["target"], b.offline.s_next, action)
         return c / (1 - c + 1e-5)
 
-    w = expect(frozen["policy"], b.s_next, w_of, noises[0])
+    w = expect(frozen["policy"], b.offline.s_next, w_of, noises[0])
 
     def of_critic(net):
         def example(action, _):
-            return cross_entropy(sigmoid(critic(net, b.expert_s, action)), 1)
+            return cross_entropy(sigmoid(critic(net, b.expert.s, action)), 1)
 
-        c = sigmoid(critic(net, b.s, seen(b.a)))
+        c = sigmoid(critic(net, b.offline.s, seen(b.offline.a)))
         data = (1 + 0.99 * w) * cross_entropy(c, 0.99 * w / (1 + 0.99 * w))
-        examples = expect(frozen["policy"], b.expert_s, example, noises[1])
+        examples = expect(frozen["policy"], b.expert.s, example, noises[1])
         return 0.01 * examples.mean() + data.mean()
 
     def success(net):
-        return expect(net, b.s, lambda a, _: least(frozen["critic"], b.s, a), noises[2]).mean()
+        return expect(
+            net, b.offline.s, lambda a, _: least(frozen["critic"], b.offline.s, a), noises[2]
+        ).mean()
 
     def of_policy(net):
-        entropy = -expect(net, b.s, lambda _, log_prob: log_prob, noises[2]).mean()
+        entropy = -expect(net, b.offline.s, lambda _, log_prob: log_prob, noises[2]).mean()
         if space == "finite":
-            distance = -log_likelihood(net, b.s, b.a)
+            distance = -log_likelihood(net, b.offline.s, b.offline.a)
         else:
-            distance = expect(net, b.s, lambda a, _: ((a - b.a) ** 2).mean(1), noises[2])
+            distance = expect(
+                net, b.offline.s, lambda a, _: ((a - b.offline.a) ** 2).mean(1), noises[2]
+            )
         weight = 2.5 / success(frozen["policy"])
         return distance.mean() - weight * (success(net) + 1e-4 * entropy)
 

@@ -40,7 +40,7 @@ def chi2_objective(nu, r, b, h):
 @each_form
 def test_losses_and_gradients_are_those_of_the_equations(chi2, key):
     algorithm, nets, batch, b = start(key, chi2)
-    r = log_ratio(plain(nets.r), b.s, algorithm.ratio_floor)
+    r = log_ratio(plain(nets.r), b.offline.s, algorithm.ratio_floor)
     e = advantage(plain(nets.nu), r, b, algorithm)
     assert (e > -1).any() and (e < -1).any()
     weight = np.maximum(e + 1, 0) if chi2 else np.exp(e)
@@ -51,7 +51,7 @@ def test_losses_and_gradients_are_those_of_the_equations(chi2, key):
         return nu_objective(net, r, b, algorithm, 0.0)
 
     objectives = {
-        "r": ("ratio_loss", lambda net: logistic_objective(net, b.expert_s, b.s)),
+        "r": ("ratio_loss", lambda net: logistic_objective(net, b.expert.s, b.offline.s)),
         "nu": ("nu_loss", of_nu),
         "policy": ("policy_loss", lambda net: policy_objective(net, weight, b)),
     }
@@ -61,7 +61,7 @@ def test_losses_and_gradients_are_those_of_the_equations(chi2, key):
 def test_penalties_are_taken_between_states(key):
     algorithm, nets, batch, b = start(key, False)
     metrics = penalised(algorithm, nets, batch, key)
-    expected = slope_penalties(nets, b, b.expert_s, b.s, key, algorithm)
+    expected = slope_penalties(nets, b, b.expert.s, b.offline.s, key, algorithm)
     for name, value in expected.items():
         np.testing.assert_allclose(metrics[name], value, rtol=1e-6)
 

@@ -7,7 +7,7 @@ import numpy as np
 from worlds import noise_data
 
 from lobsdice.algorithms.networks import ACTION_MARGIN
-from lobsdice.training.engine import draw, pack
+from lobsdice.training.engine import draw_batch, pack
 
 
 def network(net, x):
@@ -39,7 +39,7 @@ def slope(function, x, h=1e-5):
 
 
 def logistic_objective(net, expert, offline):
-    """-E_E log c - E_I log(1 - c), eq. loss_J_c."""
+    """-E_E log c - E_I log(1 - c), eq. (53)."""
     expert, offline = (sigmoid(network(net, x)[:, 0]) for x in (expert, offline))
     return -np.log(expert).mean() - np.log(1 - offline).mean()
 
@@ -47,17 +47,17 @@ def logistic_objective(net, expert, offline):
 def ratio_objective(net, b):
     """The same for pairs of states."""
     return logistic_objective(
-        net, np.hstack([b.expert_s, b.expert_s_next]), np.hstack([b.s, b.s_next])
+        net, np.hstack([b.expert.s, b.expert.s_next]), np.hstack([b.offline.s, b.offline.s_next])
     )
 
 
 def advantage(nu, r, b, h):
     """r + γ ν(s') - ν(s)."""
-    return r + h.gamma * network(nu, b.s_next)[:, 0] - network(nu, b.s)[:, 0]
+    return r + h.gamma * network(nu, b.offline.s_next)[:, 0] - network(nu, b.offline.s)[:, 0]
 
 
 def nu_objective(nu, r, b, h, alpha):
-    """(1-γ) E ν(s0) + (1+α) log E exp(A/(1+α)), eq. loss_J_nu."""
+    """(1-γ) E ν(s0) + (1+α) log E exp(A/(1+α)), eq. (54)."""
     x = advantage(nu, r, b, h) / (1 + alpha)
     initial = network(nu, b.init)[:, 0].mean()
     return (1 - h.gamma) * initial + (1 + alpha) * np.log(np.exp(x).mean())
@@ -70,10 +70,10 @@ def slope_penalties(nets, b, expert, offline, key, h):
     y = np.vstack([offline[:4], np.roll(offline, 1, axis=0)[:4]])
     u = np.asarray(jax.random.uniform(k_r, (len(x), 1)))
     r_slope = slope(lambda z: log_ratio(plain(nets.r), z, h.ratio_floor), y + u * (x - y))
-    x = np.vstack([b.expert_s[:3], b.expert_s_next[:3]])
-    y = np.vstack([b.s[:3], b.s_next[:3]])
+    x = np.vstack([b.expert.s[:3], b.expert.s_next[:3]])
+    y = np.vstack([b.offline.s[:3], b.offline.s_next[:3]])
     u = np.asarray(jax.random.uniform(k_nu, (len(x), 1)))
-    points = np.vstack([b.s[:3], y + u * (x - y)])
+    points = np.vstack([b.offline.s[:3], y + u * (x - y)])
     nu_slope = slope(lambda z: network(plain(nets.nu), z)[:, 0], points)
     of_r = ((np.linalg.norm(r_slope, axis=1) - 1) ** 2).mean()
     of_nu = (np.linalg.norm(nu_slope, axis=1) ** 2).mean()
@@ -87,8 +87,8 @@ def moments(net, x):
 
 
 def policy_objective(net, weight, b):
-    """-E[w log π(a|s)] / E[w], eq. loss_J_pi."""
-    return cloning_objective(net, weight, b.s, b.a)
+    """-E[w log π(a|s)] / E[w], eq. (55)."""
+    return cloning_objective(net, weight, b.offline.s, b.offline.a)
 
 
 def cloning_objective(net, weight, x, a):
@@ -106,7 +106,7 @@ def cloning_objective(net, weight, x, a):
 def seven_rows(key, **options):
     """A batch of noise, and its copy in plain NumPy."""
     pool, slices = pack([noise_data(**options)])
-    batch = double(draw(key, pool, jax.tree.map(lambda x: x[0], slices), 7))
+    batch = double(draw_batch(key, pool, jax.tree.map(lambda x: x[0], slices), 7))
     return batch, jax.tree.map(np.asarray, batch)
 
 

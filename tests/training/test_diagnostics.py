@@ -11,7 +11,7 @@ from algorithms.transcription import seven_rows
 from worlds import noise, noise_data
 
 from lobsdice.algorithms import BC, SMODICE, DemoDICE, DemoDICEfO, LobsDICE, LobsDICEMu
-from lobsdice.algorithms.batch import beside
+from lobsdice.algorithms.batch import pairs
 from lobsdice.data.prepare import Observations, Transitions, prepare
 from lobsdice.errors import LobsDICEError
 from lobsdice.training import diagnostics
@@ -54,7 +54,7 @@ def started(algorithm, key, data=None):
 def test_weights_are_those_under_which_the_policy_clones(algorithm, key):
     nets, (batch, _) = started(algorithm, key), seven_rows(key)
     loss = algorithm.loss(nets, batch, key, penalised=0)[1]["policy_loss"]
-    log_w = algorithm.log_weights(nets, batch)
+    log_w = algorithm.log_weights(nets, batch.offline)
     w = np.exp(log_w - log_w.max())
     log_prob = np.asarray(nets.policy.log_prob(batch.offline.s, batch.offline.a))
     np.testing.assert_allclose(loss, -(w * log_prob).sum() / w.sum(), rtol=1e-6)
@@ -117,7 +117,8 @@ def test_the_flow_residual_is_zero_for_what_the_environment_can_do(gamma, key):
         d = np.array([0.5, 0.5])
     rows = (np.repeat([0, 1], [9, 1]), *(x.ravel() for x in np.indices((2, 2))))
     init, s, s_next = (jnp.asarray(x, float)[:, None] for x in rows)
-    batch = seven_rows(key)[0]._replace(init=init, s=s, s_next=s_next)
+    offline = seven_rows(key)[0].offline._replace(s=s, s_next=s_next)
+    batch = seven_rows(key)[0]._replace(init=init, offline=offline)
     assert flow_residual(jnp.asarray((d[:, None] * leave).ravel()), batch, gamma) < 1e-7
     other = jnp.asarray(((d * [1.2, 0.8])[:, None] * leave).ravel())
     assert flow_residual(other, batch, gamma) > 0.01
@@ -135,17 +136,17 @@ def test_a_discrepancy_is_that_of_the_gaussian_kernel():
 
 def test_weights_are_summed_up(key):
     batch, _ = seven_rows(key)
+    rows = batch.offline
     policy = started(LobsDICE(**SIZE), key).policy
     one = weight_measures(jnp.eye(7)[2], policy, batch, 0.9, key)
     assert one["effective_share"] == pytest.approx(1 / 7) and one["largest_share"] == 1
-    np.testing.assert_allclose(one["action_error"], policy.error(batch.offline.s, batch.offline.a)[2])
+    np.testing.assert_allclose(one["action_error"], policy.error(rows.s, rows.a)[2])
     even = weight_measures(jnp.full(7, 1 / 7), policy, batch, 0.9, key)
     assert even["effective_share"] == pytest.approx(1)
     assert even["largest_share"] == pytest.approx(1 / 7)
-    itself, other = beside(batch.offline.s, batch.offline.s_next), beside(batch.expert.s, batch.expert.s_next)
-    assert expert_distance(jnp.full(7, 1 / 7), batch, itself) < 1e-7
-    assert expert_distance(jnp.full(7, 1 / 7), batch, other) > 0.01
-    obeyed = batch._replace(a=policy.sample(batch.offline.s, key))
+    assert expert_distance(jnp.full(7, 1 / 7), rows, pairs(rows)) < 1e-7
+    assert expert_distance(jnp.full(7, 1 / 7), rows, pairs(batch.expert)) > 0.01
+    obeyed = rows._replace(a=policy.sample(rows.s, key))
     assert policy_distance(jnp.full(7, 1 / 7), policy, obeyed, key) < 1e-7 < even["policy_distance"]
 
 

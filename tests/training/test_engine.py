@@ -16,14 +16,14 @@ from lobsdice.training.engine import (
     Member,
     Options,
     State,
-    draw,
+    draw_batch,
     held_out_count,
     held_out_rows,
     pack,
     step,
-    suspects,
+    watched,
 )
-from lobsdice.training.train import Fleet, iterate
+from lobsdice.training.fleet import Fleet, iterate
 
 DATAS = [noise_data(seed=seed) for seed in range(2)]
 
@@ -65,7 +65,7 @@ def take(steps: int, algorithm=Line(), **options) -> list[State]:  # noqa: B008
     states = [State(nets, ADAM.init(nets), nets.policy, jnp.int32(-1), jnp.int32(0))]
     pool, slices = pack(DATAS[:1])
     key = jax.random.key(0)
-    batch = draw(key, pool, jax.tree.map(lambda x: x[0], slices), 1)
+    batch = draw_batch(key, pool, jax.tree.map(lambda x: x[0], slices), 1)
     settings = Options(steps=steps, **options)
     for i in range(steps):
         now = jnp.int32(i)
@@ -82,11 +82,11 @@ def test_a_batch_holds_rows_of_the_runs_own_data_only(key):
     pool, slices = pack(DATAS)
     for i, data in enumerate(DATAS):
         mine = jax.tree.map(lambda x, i=i: x[i], slices)
-        batch = draw(key, pool, mine, 500)
+        batch = draw_batch(key, pool, mine, 500)
         parts = {
             "init": (np.asarray(batch.init), data.init),
-            "expert": (np.hstack(batch[1:3]), np.hstack(data.expert)),
-            "offline": (np.hstack(batch[3:6]), np.hstack(data.offline)),
+            "expert": (np.hstack(batch.expert), np.hstack(data.expert)),
+            "offline": (np.hstack(batch.offline), np.hstack(data.offline)),
             "labelled": (np.hstack(batch.labelled or ()), np.hstack(data.labelled or ())),
         }
         assert len(batch.init) == 125  # a quarter
@@ -111,8 +111,8 @@ def test_rows_are_held_out_in_blocks_and_never_drawn(size, expected, key):
         expected = [*range(480, 512), *range(992, 1024)]
     others = sorted({*range(size)} - {*expected})
     pool, slices = pack([numbered(700), numbered(size)])  # in the middle of a pool, too
-    batch = draw(key, pool, jax.tree.map(lambda x: x[1], slices), 40_000, hold_out=True)
-    for part in (batch.expert_s, batch.s):
+    batch = draw_batch(key, pool, jax.tree.map(lambda x: x[1], slices), 40_000, hold_out=True)
+    for part in (batch.expert.s, batch.offline.s):
         assert np.unique(part).tolist() == others
         assert np.ptp(np.bincount(part[:, 0].astype(int))[others]) < 12 * np.sqrt(40_000 / size)
     np.testing.assert_array_equal(held_out_rows(size), expected or range(size))
@@ -142,7 +142,7 @@ def test_the_average_forgets_fast_at_first_and_slowly_later():
 
 def blamed(state: State) -> list[str]:
     """What was not finite where the only run of a fleet failed."""
-    names = suspects({"loss": 0, "log": 0})
+    names = watched({"loss": 0, "log": 0})
     return [name for i, name in enumerate(names) if int(state.failed_in[0]) >> i & 1]
 
 

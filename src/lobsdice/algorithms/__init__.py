@@ -1,47 +1,17 @@
-"""One algorithm, one file. `ALGORITHMS` has the class of each, by name; see `catalogue.py`."""
+"""The algorithms: one file each, and one line here."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
-from lobsdice.algorithms.base import Algorithm
-from lobsdice.catalogue import CATALOGUE
-
-if TYPE_CHECKING:
-    from lobsdice.algorithms.bc import BC
-    from lobsdice.algorithms.bco import BCO
-    from lobsdice.algorithms.demodice import DemoDICE
-    from lobsdice.algorithms.demodicefo import DemoDICEfO
-    from lobsdice.algorithms.iqlearn import IQLearn
-    from lobsdice.algorithms.lobsdice import LobsDICE
-    from lobsdice.algorithms.lobsdice_mu import LobsDICEMu
-    from lobsdice.algorithms.opolo import OPOLO
-    from lobsdice.algorithms.rce import RCE
-    from lobsdice.algorithms.smodice import SMODICE
-
-ALGORITHMS: dict[str, type[Algorithm]] = {
-    name: getattr(importlib.import_module(f"lobsdice.algorithms.{name}"), entry.class_name)
-    for name, entry in CATALOGUE.items()
-}
-
-__all__ = [
-    "ALGORITHMS",
-    "BC",
-    "BCO",
-    "OPOLO",
-    "RCE",
-    "SMODICE",
-    "Algorithm",
-    "DemoDICE",
-    "DemoDICEfO",
-    "IQLearn",
-    "LobsDICE",
-    "LobsDICEMu",
-]
-
-
-def __getattr__(name: str) -> Any:
-    """The classes under their own names."""
-    for kind in ALGORITHMS.values():
-        if kind.__name__ == name:
-            return kind
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# In the order in which `lobsdice algorithms` lists them.
+# isort: off
+from lobsdice.algorithms.base import Algorithm as Algorithm
+from lobsdice.algorithms.bc import BC as BC
+from lobsdice.algorithms.bco import BCO as BCO
+from lobsdice.algorithms.demodice import DemoDICE as DemoDICE
+from lobsdice.algorithms.demodicefo import DemoDICEfO as DemoDICEfO
+from lobsdice.algorithms.iqlearn import IQLearn as IQLearn
+from lobsdice.algorithms.lobsdice import LobsDICE as LobsDICE
+from lobsdice.algorithms.lobsdice_mu import LobsDICEMu as LobsDICEMu
+from lobsdice.algorithms.opolo import OPOLO as OPOLO
+from lobsdice.algorithms.rce import RCE as RCE
+from lobsdice.algorithms.registry import ALGORITHMS as ALGORITHMS
+from lobsdice.algorithms.registry import register as register
+from lobsdice.algorithms.smodice import SMODICE as SMODICE

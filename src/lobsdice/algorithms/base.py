@@ -1,69 +1,53 @@
-"""What an algorithm is: a frozen dataclass of hyperparameters that can start and score networks.
+"""The contract of an algorithm: a dataclass of hyperparameters that starts and scores networks.
 
-The training loop owns everything else (batches, Adam, averaging, checkpoints), so an algorithm's
+The training loop owns everything else (batches, Adam, averaging, checkpoints). So an algorithm's
 file holds its equations and nothing more. See docs/adding_an_algorithm.md.
 """
 
-from dataclasses import dataclass, fields
-from typing import Any, NamedTuple, Protocol, TypeVar, dataclass_transform, runtime_checkable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Protocol, TypeVar, dataclass_transform, runtime_checkable
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
+from lobsdice.algorithms.batch import Batch
 from lobsdice.data.spaces import ActionSpace
+from lobsdice.errors import LobsDICEError
 
 Metrics = dict[str, Float[Array, "..."]]
-
-
-class Labelled(NamedTuple):
-    """Transitions with their actions."""
-
-    s: Float[Array, "n state"]
-    a: Float[Array, "n action"] | Int[Array, " n"]
-    s_next: Float[Array, "n state"]
-
-
-class Batch(NamedTuple):
-    """Rows drawn independently and uniformly from each part of the data."""
-
-    init: Float[Array, "n0 state"]
-    expert_s: Float[Array, "n state"]
-    expert_s_next: Float[Array, "n state"]
-    s: Float[Array, "n state"]
-    a: Float[Array, "n action"] | Int[Array, " n"]
-    s_next: Float[Array, "n state"]
-    labelled: Labelled | None = None
-    """Demonstrations whose actions are known, if the data has some."""
 
 
 @runtime_checkable
 class Algorithm(Protocol):
     """The contract between an algorithm and the training loop.
 
-    Float hyperparameters may be traced (a fleet differs in them); all others are static.
+    Float hyperparameters may be traced, because the runs of a fleet may differ in them. All others
+    are static.
     """
 
     @property
     def penalty_every(self) -> int:
-        """In how many steps penalties are taken once, for all of them."""
+        """Steps in a block. Penalties are computed once a block and count for all its steps."""
         ...
 
     @property
     def needs_labels(self) -> bool:
-        """Whether it learns from demonstrations with actions, too."""
+        """True if it learns from demonstrations with actions."""
         ...
 
     def init(self, key: Key[Array, ""], state_size: int, space: ActionSpace) -> Any:
-        """Fresh networks: a NamedTuple, one of whose fields is `policy`."""
+        """Fresh networks: a NamedTuple with a field `policy`."""
         ...
 
     def loss(
         self, nets: Any, batch: Batch, key: Key[Array, ""], *, penalised: int
     ) -> tuple[Float[Array, ""], Metrics]:
-        """The sum of all losses, each of which moves only its own network, and what to log.
+        """The sum of all losses, and what to log. Each loss moves only its own network.
 
-        Penalties count `penalised` times: for so many steps, or not at all in those that are left
-        out. The names of the metrics must not depend on it.
+        Each penalty counts `penalised` times; with 0 it is not computed. The names of the metrics
+        must not depend on that.
         """
         ...
 
@@ -72,16 +56,18 @@ class Algorithm(Protocol):
         ...
 
     def after_step(self, nets: Any) -> Any:
-        """The networks after a gradient step, for target networks to follow."""
+        """The networks after a gradient step: the place to move target networks."""
         ...
 
     def diagnose(self, nets: Any, batch: Batch, key: Key[Array, ""]) -> Metrics:
-        """What rows that were held out tell of the networks, besides the losses there."""
+        """Measures of the networks on held-out rows, besides the losses there."""
         ...
 
 
 class Defaults:
-    """What most algorithms answer to the loop: no labels needed, no target networks, no more."""
+    """The answers of most algorithms: no penalties, no labels, no targets, no more measures."""
+
+    penalty_every: int = 1
 
     @property
     def needs_labels(self) -> bool:
@@ -94,12 +80,40 @@ class Defaults:
         return {}
 
 
+def add_penalties(
+    losses: Metrics, penalties: Mapping[str, Callable[[], Float[Array, ""]]], penalised: int
+) -> tuple[Float[Array, ""], Metrics]:
+    """The sum of all losses, with each penalty counted `penalised` times, and what to log."""
+    found = {name: term() if penalised else jnp.zeros(()) for name, term in penalties.items()}
+    total: Any = sum(losses.values()) + penalised * sum(found.values())
+    return total, losses | found
+
+
+# ---- Hyperparameters ----
+
+
+def at_least(bound: int, *, default: Any) -> Any:
+    """A hyperparameter that must not be smaller than `bound`."""
+    return field(default=default, metadata={"bounds": (bound, None)})
+
+
+def between(low: int, high: int, *, default: Any) -> Any:
+    """A hyperparameter that must lie between two numbers, or be one of them."""
+    return field(default=default, metadata={"bounds": (low, high)})
+
+
 Class = TypeVar("Class", bound=type)
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True)
+@dataclass_transform(
+    frozen_default=True, kw_only_default=True, field_specifiers=(field, at_least, between)
+)
 def hyperparameters(cls: Class) -> Class:
-    """A frozen dataclass whose float fields are leaves to JAX and whose other fields are static."""
+    """A frozen dataclass whose float fields are leaves to JAX and whose other fields are static.
+
+    The bounds of `at_least` and `between` are checked when an object is made.
+    """
+    cls.__post_init__ = _check_bounds
     cls = dataclass(frozen=True, kw_only=True)(cls)
     leaves = [f.name for f in fields(cls) if f.type in (float, "float")]
     static = [f.name for f in fields(cls) if f.name not in leaves]
@@ -116,3 +130,14 @@ def hyperparameters(cls: Class) -> Class:
 
     jax.tree_util.register_pytree_node(cls, flatten, unflatten)
     return cls
+
+
+def _check_bounds(self: Any) -> None:
+    for f in fields(self):
+        low, high = f.metadata.get("bounds", (None, None))
+        value = getattr(self, f.name)
+        # Written so that NaN is refused, too.
+        if low is not None and high is not None and not low <= value <= high:
+            raise LobsDICEError(f"{f.name} is {value}; it must be between {low} and {high}")
+        if low is not None and not value >= low:
+            raise LobsDICEError(f"{f.name} is {value}; it must be at least {low}")

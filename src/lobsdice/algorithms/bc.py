@@ -2,15 +2,17 @@
 
 max_π  E_{d^I}[log π(a|s)]
 
-or of demonstrations whose actions are known, if there are some.
+With `from_labelled` it clones demonstrations whose actions are known.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from jaxtyping import Array, Float, Int, Key
 
-from lobsdice.algorithms.base import Batch, Defaults, Metrics, hyperparameters
+from lobsdice.algorithms.base import Defaults, Metrics, at_least, hyperparameters
+from lobsdice.algorithms.batch import Batch
 from lobsdice.algorithms.networks import make_policy
+from lobsdice.algorithms.registry import register
 from lobsdice.data.spaces import ActionSpace
 from lobsdice.equations.expectations import mean
 
@@ -19,20 +21,21 @@ class Nets(NamedTuple):
     policy: Any
 
 
+@register
 @hyperparameters
 class BC(Defaults):
-    """Hyperparameters of behaviour cloning; the defaults are those of the LobsDICE paper."""
+    """Hyperparameters of behaviour cloning. The defaults are those of the LobsDICE paper."""
+
+    summary: ClassVar = "Clone the behaviour in the logs."
+    citation: ClassVar = "Pomerleau 1991"
+    needs: ClassVar = "logs (s, a), or labelled demonstrations (s, a)"
 
     from_labelled: bool = False
     """Clone the labelled demonstrations instead of the offline data. Ours."""
-    policy_rate: float = 3e-4
+    policy_rate: float = at_least(0, default=3e-4)
     """Learning rate of the policy."""
-    width: int = 256
+    width: int = at_least(1, default=256)
     """Units in each of the two hidden layers."""
-
-    @property
-    def penalty_every(self) -> int:
-        return 1
 
     @property
     def needs_labels(self) -> bool:
@@ -45,7 +48,7 @@ class BC(Defaults):
         self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: int
     ) -> tuple[Float[Array, ""], Metrics]:
         del key, penalised
-        rows = batch.labelled if self.from_labelled else batch
+        rows = batch.labelled if self.from_labelled else batch.offline
         assert rows is not None  # the loop sees to it
         loss = -mean(nets.policy.log_prob(rows.s, rows.a))
         return loss, {"policy_loss": loss}

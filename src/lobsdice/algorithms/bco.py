@@ -1,31 +1,28 @@
 """BCO, behavioural cloning from observation (Torabi et al., 2018, arXiv:1805.01954).
 
-The offline data teach an inverse dynamics model, which fills in the actions that the expert's
-demonstrations lack; these are cloned:
+An inverse dynamics model is learned from the offline data. It fills in the actions that the
+expert's demonstrations lack, and the policy clones these:
 
     max_p  E_{d^I}[log p(a|s,s')]
     max_π  E_{d^E}[log π(a|s)],   a ~ p(·|s,s')
 
-Both networks are trained jointly. Of the offline data the policy sees nothing else.
+Both networks are trained jointly. The policy sees nothing else of the offline data.
 
     paper        here            meaning
     M_θ(s,s')    nets.inverse    inverse dynamics model p(a|s,s')
     π_φ(s)       nets.policy     policy
 """
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 from jaxtyping import Array, Float, Int, Key
 
-from lobsdice.algorithms.base import Batch, Defaults, Metrics, hyperparameters
-from lobsdice.algorithms.inverse import (
-    infer_expert_actions,
-    inverse_errors,
-    inverse_loss,
-    make_inverse,
-)
+from lobsdice.algorithms.base import Defaults, Metrics, at_least, hyperparameters
+from lobsdice.algorithms.batch import Batch
+from lobsdice.algorithms.inverse import inverse_errors, inverse_loss, label_expert, make_inverse
 from lobsdice.algorithms.networks import make_policy
+from lobsdice.algorithms.registry import STATE_PAIRS, register
 from lobsdice.data.spaces import ActionSpace
 from lobsdice.equations.expectations import mean
 
@@ -35,20 +32,21 @@ class Nets(NamedTuple):
     policy: Any
 
 
+@register
 @hyperparameters
 class BCO(Defaults):
-    """Hyperparameters of BCO; the defaults are those of the LobsDICE paper's comparison."""
+    """Hyperparameters of BCO. The defaults are those of the LobsDICE paper's comparison."""
 
-    inverse_rate: float = 3e-4
+    summary: ClassVar = "Clone the actions that an inverse model infers."
+    citation: ClassVar = "Torabi et al. 2018, arXiv:1805.01954"
+    needs: ClassVar = STATE_PAIRS
+
+    inverse_rate: float = at_least(0, default=3e-4)
     """Learning rate of the inverse dynamics model."""
-    policy_rate: float = 3e-4
+    policy_rate: float = at_least(0, default=3e-4)
     """Learning rate of the policy."""
-    width: int = 256
+    width: int = at_least(1, default=256)
     """Units in each of the two hidden layers of both networks."""
-
-    @property
-    def penalty_every(self) -> int:
-        return 1
 
     def init(self, key: Key[Array, ""], state_size: int, space: ActionSpace) -> Nets:
         k_inverse, k_policy = jax.random.split(key)
@@ -62,8 +60,8 @@ class BCO(Defaults):
     ) -> tuple[Float[Array, ""], Metrics]:
         del penalised
         model_loss = inverse_loss(nets.inverse, batch)
-        a = infer_expert_actions(nets.inverse, batch, key)
-        policy_loss = -mean(nets.policy.log_prob(batch.expert_s, a))
+        s, a, _ = label_expert(nets.inverse, batch, key)
+        policy_loss = -mean(nets.policy.log_prob(s, a))
         losses = {"inverse_loss": model_loss, "policy_loss": policy_loss}
         return model_loss + policy_loss, losses
 

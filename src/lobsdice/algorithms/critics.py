@@ -1,6 +1,6 @@
-"""What actor-critic algorithms share: twin critics Q(s,a) and the targets that follow them.
+"""Twin critics Q(s,a) and the target networks that follow them, for actor-critic algorithms.
 
-The policy's own actions are dealt with by its `expect`: one differentiable sample of a continuous
+The policy's own actions are handled by its `expect`: one differentiable sample of a continuous
 action, or the sum over all discrete ones.
 """
 
@@ -10,27 +10,23 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from lobsdice.algorithms.base import Defaults
-from lobsdice.algorithms.discriminator import beside
+from lobsdice.algorithms.base import Defaults, at_least, hyperparameters
+from lobsdice.algorithms.batch import beside
 from lobsdice.algorithms.networks import Features, Scalar, make_policy
 from lobsdice.data.spaces import ActionSpace
 from lobsdice.equations.duals import Number, Values
 
 
 class Twins(NamedTuple):
-    """Two critics of (s, a) that start differently; `least` of them errs on the low side."""
+    """Two critics of (s, a) that start differently. The smaller value errs on the low side."""
 
     one: Any
     two: Any
 
-    def both(self, s: Float[Array, "n state"], features: Features) -> tuple[Values, Values]:
-        """The two values at each row."""
-        seen = beside(s, features)
-        return self.one(seen), self.two(seen)
-
     def least(self, s: Float[Array, "n state"], features: Features) -> Values:
         """The smaller value at each row."""
-        return jnp.minimum(*self.both(s, features))
+        seen = beside(s, features)
+        return jnp.minimum(self.one(seen), self.two(seen))
 
 
 def make_twins(key: Key[Array, ""], state_size: int, space: ActionSpace, width: int) -> Twins:
@@ -39,18 +35,15 @@ def make_twins(key: Key[Array, ""], state_size: int, space: ActionSpace, width: 
     return Twins(*(Scalar(k, size, width) for k in jax.random.split(key)))
 
 
-def follow(target: Any, net: Any, rate: Number) -> Any:
-    """The target moved by `rate` of its way towards the network (Polyak averaging)."""
-    return jax.tree.map(lambda old, new: old + rate * (new - old), target, net)
+def follow(nets: Any, rate: Number) -> Any:
+    """Networks whose `target` has moved by `rate` of its way to `critic` (Polyak averaging)."""
+    target = jax.tree.map(lambda old, new: old + rate * (new - old), nets.target, nets.critic)
+    return nets._replace(target=target)
 
 
-class Following(Defaults):
-    """For algorithms in which `nets.target` follows `nets.critic` at the rate `tau`."""
-
-    tau: float
-
-    def after_step(self, nets: Any) -> Any:
-        return nets._replace(target=follow(nets.target, nets.critic, self.tau))
+def critic_rates(rate: Number) -> dict[str, Twins]:
+    """The learning rates of critics and targets; gradients do not move the latter."""
+    return {"critic": Twins(rate, rate), "target": Twins(0.0, 0.0)}
 
 
 class Nets(NamedTuple):
@@ -59,26 +52,27 @@ class Nets(NamedTuple):
     policy: Any
 
 
-class ActorCritic(Following):
-    """For algorithms that are a policy, critics and their targets, and nothing else."""
+@hyperparameters
+class ActorCritic(Defaults):
+    """The shared part of algorithms that consist of a policy, critics and their targets."""
 
-    critic_rate: float
-    policy_rate: float
-    width: int
+    tau: float = at_least(0, default=0.005)
+    """Share of the way that the targets move to the critics in each step."""
+    critic_rate: float = at_least(0, default=3e-4)
+    """Learning rate of the critics."""
+    policy_rate: float = at_least(0, default=3e-4)
+    """Learning rate of the policy."""
+    width: int = at_least(1, default=256)
+    """Units in each of the two hidden layers of every network."""
 
-    @property
-    def penalty_every(self) -> int:
-        return 1
-
-    def init(self, key: Key[Array, ""], state_size: int, space: ActionSpace) -> Nets:
+    def init(self, key: Key[Array, ""], state_size: int, space: ActionSpace) -> Any:
         k_critic, k_policy = jax.random.split(key)
         critic = make_twins(k_critic, state_size, space, self.width)
         policy = make_policy(k_policy, state_size, space, self.width)
         return Nets(critic=critic, target=critic, policy=policy)
 
-    def rates(self, step: Int[Array, ""]) -> Nets:
-        return Nets(
-            critic=Twins(self.critic_rate, self.critic_rate),
-            target=Twins(0.0, 0.0),
-            policy=self.policy_rate,
-        )
+    def rates(self, step: Int[Array, ""]) -> Any:
+        return Nets(**critic_rates(self.critic_rate), policy=self.policy_rate)
+
+    def after_step(self, nets: Any) -> Any:
+        return follow(nets, self.tau)

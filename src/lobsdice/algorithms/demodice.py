@@ -6,73 +6,51 @@ stays near the offline data,
 
     max_d  -KL(d(s,a) ‖ d^E(s,a)) - α KL(d(s,a) ‖ d^I(s,a)).
 
-It is LobsDICE with the action in the place of the next state, and trains as that does: r, ν and the
-policy jointly, without target networks.
+It is LobsDICE with the action in the place of the next state. It trains r, ν and the policy
+jointly, without target networks.
 
     paper        here          meaning
-    c(s,a)       σ(nets.r)     how likely a state and action are the expert's
+    c(s,a)       σ(nets.r)     the probability that a state and action are the expert's
     r(s,a)       r             log d^E(s,a) / d^I(s,a), bounded
     ν(s)         nets.nu       multiplier of the flow constraint at s
-    w̃_ν          w             d/d^I ∝ exp(A_ν / (1+α)), A_ν = r(s,a) + γ ν(s') - ν(s);
-                               self-normalised in the batch
+    A_ν          e             r(s,a) + γ ν(s') - ν(s)
+    w̃_ν          w             d/d^I ∝ exp(A_ν / (1+α)), self-normalised in the batch
 """
 
-from typing import Any, NamedTuple
+from typing import ClassVar
 
-import jax
-from jaxtyping import Array, Float, Int, Key
+from jax.lax import stop_gradient
+from jaxtyping import Array, Float, Key
 
-from lobsdice.algorithms.base import Batch, Defaults, Labelled, Metrics, hyperparameters
-from lobsdice.algorithms.dice import advantages, cloning_loss, critic_loss, slope_penalties
-from lobsdice.algorithms.discriminator import beside, discrimination, ratio_loss
-from lobsdice.algorithms.networks import Scalar, make_policy
+from lobsdice.algorithms.base import Metrics, add_penalties, at_least, hyperparameters
+from lobsdice.algorithms.batch import Batch, at, state_actions
+from lobsdice.algorithms.dice import Dice, Nets, make_nets
+from lobsdice.algorithms.discriminator import discrimination, ratio_loss
+from lobsdice.algorithms.registry import register
+from lobsdice.data.prepare import Observations, Transitions
 from lobsdice.data.spaces import ActionSpace
-from lobsdice.equations.duals import Values, log_weights
-from lobsdice.equations.ratio import Rows
+from lobsdice.equations.duals import Values, dual, log_weights, residual, weights
+from lobsdice.equations.expectations import mean
 
 
-class Nets(NamedTuple):
-    r: Any
-    nu: Any
-    policy: Any
-
-
+@register
 @hyperparameters
-class DemoDICE(Defaults):
-    """Hyperparameters of DemoDICE; the defaults are those of the LobsDICE paper's comparison."""
+class DemoDICE(Dice):
+    """Hyperparameters of DemoDICE. The defaults are those of the LobsDICE paper's comparison."""
 
-    gamma: float = 0.99
-    """Discount; 1 is allowed."""
-    alpha: float = 0.1
+    summary: ClassVar = "Match the expert's states and actions."
+    citation: ClassVar = "Kim et al. 2022, ICLR"
+    needs: ClassVar = "labelled demonstrations (s, a); logs (s, a, s')"
+
+    alpha: float = at_least(0, default=0.1)
     """Weight of staying near the offline data."""
-    ratio_penalty: float = 0.1
-    """Weight of the gradient penalty on r."""
-    nu_penalty: float = 1e-4
-    """Weight of the squared gradient of ν."""
-    ratio_floor: float = 1e-3
-    """ε: the ratio d^E/d^I is held within [ε, 1/ε], nearly. Ours; see `bounded_log_ratio`."""
-    ratio_rate: float = 3e-4
-    """Learning rate of the discriminator."""
-    nu_rate: float = 3e-4
-    """Learning rate of the critic ν."""
-    policy_rate: float = 3e-4
-    """Learning rate of the policy."""
-    width: int = 256
-    """Units in each of the two hidden layers of every network."""
-    penalty_every: int = 8
-    """Apply both penalties in each 8th step, at 8 times the weight. Ours: it halves the cost."""
 
     @property
     def needs_labels(self) -> bool:
         return True
 
     def init(self, key: Key[Array, ""], state_size: int, space: ActionSpace) -> Nets:
-        k_r, k_nu, k_policy = jax.random.split(key, 3)
-        return Nets(
-            r=Scalar(k_r, state_size + space.feature_size, self.width),
-            nu=Scalar(k_nu, state_size, self.width),
-            policy=make_policy(k_policy, state_size, space, self.width),
-        )
+        return make_nets(key, state_size + space.feature_size, state_size, space, self.width)
 
     def loss(
         self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: int
@@ -80,33 +58,28 @@ class DemoDICE(Defaults):
         shown = batch.labelled
         assert shown is not None  # the loop sees to it
         # The labelled demonstrations are the expert; there may be others without actions.
-        batch = batch._replace(expert_s=shown.s, expert_s_next=shown.s_next)
-        expert, offline = self._seen(nets, shown), self._seen(nets, batch)
+        batch = batch._replace(expert=Observations(shown.s, shown.s_next))
+        s, a, s_next = batch.offline
+        expert = state_actions(nets.policy, shown)
+        offline = state_actions(nets.policy, batch.offline)
         r_loss, r = ratio_loss(nets.r, expert, offline, floor=self.ratio_floor)
 
-        nu_loss, w = critic_loss(nets.nu, batch, r, gamma=self.gamma, alpha=self.alpha)
-        policy_loss = cloning_loss(nets.policy, batch, w)
+        nu_init, nu, nu_next = at(nets.nu, batch.init, s, s_next)
+        e = residual(r, nu, nu_next, self.gamma)
+        nu_loss = dual(nu_init, e, gamma=self.gamma, alpha=self.alpha)
 
-        penalties = slope_penalties(
-            self, nets, batch, key, expert=expert, offline=offline, penalised=penalised
-        )
-        total = r_loss + nu_loss + policy_loss + penalised * sum(penalties.values())
+        w = stop_gradient(weights(e, alpha=self.alpha))
+        policy_loss = -mean(w * nets.policy.log_prob(s, a))
+
         losses = {"ratio_loss": r_loss, "nu_loss": nu_loss, "policy_loss": policy_loss}
-        return total, losses | penalties
+        return add_penalties(losses, self.penalties(nets, batch, expert, offline, key), penalised)
 
-    def log_weights(self, nets: Nets, batch: Batch | Labelled) -> Values:
+    def log_weights(self, nets: Nets, rows: Transitions) -> Values:
         """log d/d^I at transitions, up to a constant."""
-        seen = self._seen(nets, batch)
-        e = advantages(nets, batch, seen, gamma=self.gamma, floor=self.ratio_floor)
+        e = self.advantages(nets, rows, state_actions(nets.policy, rows))
         return log_weights(e, alpha=self.alpha)
-
-    def _seen(self, nets: Nets, rows: Batch | Labelled) -> Rows:
-        """What the discriminator looks at: states and actions."""
-        return beside(rows.s, nets.policy.features(rows.a))
 
     def diagnose(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> Metrics:
         assert batch.labelled is not None
-        return discrimination(nets.r, self._seen(nets, batch.labelled), self._seen(nets, batch))
-
-    def rates(self, step: Int[Array, ""]) -> Nets:
-        return Nets(self.ratio_rate, self.nu_rate, self.policy_rate)
+        shown, logged = (state_actions(nets.policy, x) for x in (batch.labelled, batch.offline))
+        return discrimination(nets.r, shown, logged)

@@ -5,35 +5,34 @@ DemoDICE for an expert whose actions an inverse dynamics model fills in, d̂^E(s
     max_p  E_{d^I}[log p(a|s,s')]
     max_d  -KL(d(s,a) ‖ d̂^E(s,a)) - α KL(d(s,a) ‖ d^I(s,a)),   d̂^E(s,a) = E_{d^E}[p(a|s,s')]
 
-All four networks are trained jointly; each step draws the expert's actions anew.
+All four networks are trained jointly. Each step draws the expert's actions anew.
 
     paper        here            meaning
     p(a|s,s')    nets.inverse    inverse dynamics model
-    c(s,a)       σ(nets.r)       how likely a state and action are the expert's
+    c(s,a)       σ(nets.r)       the probability that a state and action are the expert's
     r(s,a)       r               log d̂^E(s,a) / d^I(s,a), bounded
     ν(s)         nets.nu         multiplier of the flow constraint at s
-    w̃_ν          w               d/d^I ∝ exp(A_ν / (1+α)), A_ν = r(s,a) + γ ν(s') - ν(s);
-                                 self-normalised in the batch
+    A_ν          e               r(s,a) + γ ν(s') - ν(s)
+    w̃_ν          w               d/d^I ∝ exp(A_ν / (1+α)), self-normalised in the batch
 """
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
+from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Int, Key
 
-from lobsdice.algorithms.base import Batch, Defaults, Labelled, Metrics, hyperparameters
-from lobsdice.algorithms.dice import advantages, cloning_loss, critic_loss, slope_penalties
-from lobsdice.algorithms.discriminator import beside, discrimination, ratio_loss
-from lobsdice.algorithms.inverse import (
-    infer_expert_actions,
-    inverse_errors,
-    inverse_loss,
-    make_inverse,
-)
+from lobsdice.algorithms.base import Metrics, add_penalties, at_least, hyperparameters
+from lobsdice.algorithms.batch import Batch, at, state_actions
+from lobsdice.algorithms.dice import Dice
+from lobsdice.algorithms.discriminator import discrimination, ratio_loss
+from lobsdice.algorithms.inverse import inverse_errors, inverse_loss, label_expert, make_inverse
 from lobsdice.algorithms.networks import Scalar, make_policy
+from lobsdice.algorithms.registry import STATE_PAIRS, register
+from lobsdice.data.prepare import Transitions
 from lobsdice.data.spaces import ActionSpace
-from lobsdice.equations.duals import Values, log_weights
-from lobsdice.equations.ratio import Rows
+from lobsdice.equations.duals import Values, dual, log_weights, residual, weights
+from lobsdice.equations.expectations import mean
 
 
 class Nets(NamedTuple):
@@ -43,32 +42,19 @@ class Nets(NamedTuple):
     policy: Any
 
 
+@register
 @hyperparameters
-class DemoDICEfO(Defaults):
-    """Hyperparameters of DemoDICEfO; the LobsDICE paper's, where nothing else is said."""
+class DemoDICEfO(Dice):
+    """Hyperparameters of DemoDICEfO. The defaults are the LobsDICE paper's, unless marked."""
 
-    gamma: float = 0.99
-    """Discount; 1 is allowed."""
-    alpha: float = 0.1
+    summary: ClassVar = "DemoDICE with actions that an inverse model infers."
+    citation: ClassVar = "Kim et al. 2022, arXiv:2202.13536"
+    needs: ClassVar = STATE_PAIRS
+
+    alpha: float = at_least(0, default=0.1)
     """Weight of staying near the offline data."""
-    ratio_penalty: float = 0.1
-    """Weight of the gradient penalty on r."""
-    nu_penalty: float = 1e-4
-    """Weight of the squared gradient of ν."""
-    ratio_floor: float = 1e-3
-    """ε: the ratio d^E/d^I is held within [ε, 1/ε], nearly. Ours; see `bounded_log_ratio`."""
-    inverse_rate: float = 3e-4
+    inverse_rate: float = at_least(0, default=3e-4)
     """Learning rate of the inverse dynamics model."""
-    ratio_rate: float = 3e-4
-    """Learning rate of the discriminator."""
-    nu_rate: float = 3e-4
-    """Learning rate of the critic ν."""
-    policy_rate: float = 3e-4
-    """Learning rate of the policy."""
-    width: int = 256
-    """Units in each of the two hidden layers of every network."""
-    penalty_every: int = 8
-    """Apply both penalties in each 8th step, at 8 times the weight. Ours: it halves the cost."""
 
     def init(self, key: Key[Array, ""], state_size: int, space: ActionSpace) -> Nets:
         k_inverse, k_r, k_nu, k_policy = jax.random.split(key, 4)
@@ -83,37 +69,34 @@ class DemoDICEfO(Defaults):
         self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: int
     ) -> tuple[Float[Array, ""], Metrics]:
         k_inverse, k_penalties = jax.random.split(key)
+        s, a, s_next = batch.offline
         model_loss = inverse_loss(nets.inverse, batch)
 
-        expert, offline = self._told_apart(nets, batch, k_inverse)
+        expert = state_actions(nets.policy, label_expert(nets.inverse, batch, k_inverse))
+        offline = state_actions(nets.policy, batch.offline)
         r_loss, r = ratio_loss(nets.r, expert, offline, floor=self.ratio_floor)
 
-        nu_loss, w = critic_loss(nets.nu, batch, r, gamma=self.gamma, alpha=self.alpha)
-        policy_loss = cloning_loss(nets.policy, batch, w)
+        nu_init, nu, nu_next = at(nets.nu, batch.init, s, s_next)
+        e = residual(r, nu, nu_next, self.gamma)
+        nu_loss = dual(nu_init, e, gamma=self.gamma, alpha=self.alpha)
 
-        penalties = slope_penalties(
-            self, nets, batch, k_penalties, expert=expert, offline=offline, penalised=penalised
-        )
-        total = model_loss + r_loss + nu_loss + policy_loss
-        total = total + penalised * sum(penalties.values())
-        losses = {"ratio_loss": r_loss, "nu_loss": nu_loss, "policy_loss": policy_loss}
-        return total, {"inverse_loss": model_loss} | losses | penalties
+        w = stop_gradient(weights(e, alpha=self.alpha))
+        policy_loss = -mean(w * nets.policy.log_prob(s, a))
 
-    def _told_apart(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> tuple[Rows, Rows]:
-        """States and actions: the expert's, as the model infers them, and the offline data's."""
-        inferred = infer_expert_actions(nets.inverse, batch, key)
-        expert = beside(batch.expert_s, nets.policy.features(inferred))
-        return expert, beside(batch.s, nets.policy.features(batch.a))
+        losses = {"inverse_loss": model_loss, "ratio_loss": r_loss}
+        losses |= {"nu_loss": nu_loss, "policy_loss": policy_loss}
+        penalties = self.penalties(nets, batch, expert, offline, k_penalties)
+        return add_penalties(losses, penalties, penalised)
 
-    def log_weights(self, nets: Nets, batch: Batch | Labelled) -> Values:
+    def log_weights(self, nets: Nets, rows: Transitions) -> Values:
         """log d/d^I at transitions, up to a constant."""
-        seen = beside(batch.s, nets.policy.features(batch.a))
-        e = advantages(nets, batch, seen, gamma=self.gamma, floor=self.ratio_floor)
+        e = self.advantages(nets, rows, state_actions(nets.policy, rows))
         return log_weights(e, alpha=self.alpha)
 
     def diagnose(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> Metrics:
-        told_apart = discrimination(nets.r, *self._told_apart(nets, batch, key))
-        return inverse_errors(nets.inverse, batch) | told_apart
+        labelled = label_expert(nets.inverse, batch, key)
+        shown, logged = (state_actions(nets.policy, x) for x in (labelled, batch.offline))
+        return inverse_errors(nets.inverse, batch) | discrimination(nets.r, shown, logged)
 
     def rates(self, step: Int[Array, ""]) -> Nets:
-        return Nets(self.inverse_rate, self.ratio_rate, self.nu_rate, self.policy_rate)
+        return Nets(self.inverse_rate, *super().rates(step))

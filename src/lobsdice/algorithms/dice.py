@@ -1,74 +1,68 @@
-"""What algorithms with one multiplier share: the loss of ν, and cloning under the weights d/d^I."""
+"""The shared part of algorithms with the multiplier ν(s): hyperparameters, penalties, log weights.
 
-from typing import Any, Protocol, runtime_checkable
+The objective of each algorithm stands in the `loss` of its own file.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
-from jax.lax import stop_gradient
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Int, Key
 
-from lobsdice.algorithms.base import Batch, Labelled, Metrics
-from lobsdice.algorithms.discriminator import at, ratio_penalty, state_critic_penalty
-from lobsdice.equations.duals import InitValues, Number, Values, dual, residual, weights
-from lobsdice.equations.expectations import mean
+from lobsdice.algorithms.base import at_least, between as bounded, hyperparameters
+from lobsdice.algorithms.batch import Batch, at
+from lobsdice.algorithms.discriminator import Discriminating, state_critic_penalty
+from lobsdice.algorithms.networks import Scalar, make_policy
+from lobsdice.data.prepare import Transitions
+from lobsdice.data.spaces import ActionSpace
+from lobsdice.equations.duals import Values, residual
 from lobsdice.equations.ratio import Rows, bounded_log_ratio
 
 
-def residuals(net: Any, batch: Batch, r: Values, *, gamma: Number) -> tuple[InitValues, Values]:
-    """ν at initial states, and e = r + γ ν(s') - ν(s) at offline transitions."""
-    nu_init, nu, nu_next = at(net, batch.init, batch.s, batch.s_next)
-    return nu_init, residual(r, nu, nu_next, gamma)
+class Nets(NamedTuple):
+    r: Any
+    nu: Any
+    policy: Any
 
 
-def advantages(
-    nets: Any, rows: Batch | Labelled, seen: Rows, *, gamma: Number, floor: Number
-) -> Values:
-    """e = r + γ ν(s') - ν(s) at transitions, of which the discriminator is shown `seen`."""
-    r = bounded_log_ratio(nets.r(seen), floor)
-    nu, nu_next = at(nets.nu, rows.s, rows.s_next)
-    return residual(r, nu, nu_next, gamma)
+@hyperparameters
+class Dice(Discriminating):
+    """The hyperparameters of LobsDICE, DemoDICE, DemoDICEfO and SMODICE."""
+
+    gamma: float = bounded(0, 1, default=0.99)
+    """Discount; 1 is allowed."""
+    nu_penalty: float = at_least(0, default=1e-4)
+    """Weight of the squared gradient of ν."""
+    nu_rate: float = at_least(0, default=3e-4)
+    """Learning rate of the critic ν."""
+
+    def penalties(
+        self, nets: Any, batch: Batch, expert: Rows, offline: Rows, key: Key[Array, ""]
+    ) -> dict[str, Callable[[], Float[Array, ""]]]:
+        """The gradient penalties on r, at the rows that it tells apart, and on ν."""
+        k_r, k_nu = jax.random.split(key)
+        return {
+            "ratio_penalty": lambda: self.weighted_ratio_penalty(nets.r, expert, offline, k_r),
+            "nu_penalty": lambda: self.nu_penalty * state_critic_penalty(nets.nu, batch, k_nu),
+        }
+
+    def advantages(self, nets: Any, rows: Transitions, seen: Rows) -> Values:
+        """A_ν = r + γ ν(s') - ν(s) at transitions, of which the discriminator sees `seen`."""
+        r = bounded_log_ratio(nets.r(seen), self.ratio_floor)
+        nu, nu_next = at(nets.nu, rows.s, rows.s_next)
+        return residual(r, nu, nu_next, self.gamma)
+
+    def rates(self, step: Int[Array, ""]) -> Any:
+        return Nets(self.ratio_rate, self.nu_rate, self.policy_rate)
 
 
-def critic_loss(
-    net: Any, batch: Batch, r: Values, *, gamma: Number, alpha: Number
-) -> tuple[Float[Array, ""], Values]:
-    """The dual of ν, and the weights d/d^I at the offline rows, held fixed."""
-    nu_init, e = residuals(net, batch, r, gamma=gamma)
-    w = stop_gradient(weights(e, alpha=alpha))
-    return dual(nu_init, e, gamma=gamma, alpha=alpha), w
-
-
-def cloning_loss(policy: Any, batch: Batch, w: Values) -> Float[Array, ""]:
-    """-E_{d^I}[w log π(a|s)]: behaviour cloning of the weighted data."""
-    return -mean(w * policy.log_prob(batch.s, batch.a))
-
-
-@runtime_checkable
-class Penalised(Protocol):
-    """The hyperparameters that `slope_penalties` reads."""
-
-    @property
-    def ratio_floor(self) -> Number: ...
-    @property
-    def ratio_penalty(self) -> Number: ...
-    @property
-    def nu_penalty(self) -> Number: ...
-
-
-def slope_penalties(
-    by: Penalised,
-    nets: Any,
-    batch: Batch,
-    key: Key[Array, ""],
-    *,
-    expert: Rows,
-    offline: Rows,
-    penalised: int,
-) -> Metrics:
-    """The penalties on r, at the rows that it tells apart, and on ν; zero in plain steps."""
-    if not penalised:
-        return dict.fromkeys(("ratio_penalty", "nu_penalty"), jnp.zeros(()))
-    k_r, k_nu = jax.random.split(key)
-    r_penalty = ratio_penalty(nets.r, expert, offline, k_r, floor=by.ratio_floor)
-    nu_penalty = state_critic_penalty(nets.nu, batch, k_nu)
-    return {"ratio_penalty": by.ratio_penalty * r_penalty, "nu_penalty": by.nu_penalty * nu_penalty}
+def make_nets(
+    key: Key[Array, ""], seen_size: int, state_size: int, space: ActionSpace, width: int
+) -> Nets:
+    """Fresh networks; `seen_size` is the number of inputs of the discriminator."""
+    k_r, k_nu, k_policy = jax.random.split(key, 3)
+    return Nets(
+        r=Scalar(k_r, seen_size, width),
+        nu=Scalar(k_nu, state_size, width),
+        policy=make_policy(k_policy, state_size, space, width),
+    )

@@ -1,47 +1,50 @@
-"""What algorithms with a discriminator and a critic share: their losses and penalties on rows."""
+"""The discriminator, which learns r = log d^E/d^I, and gradient penalties on it and on critics."""
 
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 from jax.lax import stop_gradient
+from jax.nn import sigmoid
 from jaxtyping import Array, Float, Key
 
-from lobsdice.algorithms.base import Batch, Metrics
+from lobsdice.algorithms.base import Defaults, Metrics, at_least, hyperparameters
+from lobsdice.algorithms.batch import Batch, at, share
+from lobsdice.equations.classification import auc, calibration_error
 from lobsdice.equations.duals import Number
 from lobsdice.equations.ratio import (
     Rows,
     Values,
-    auc,
     between,
     bounded_log_ratio,
-    calibration_error,
-    flat_slope_penalty,
+    gradients,
     logistic_loss,
-    slopes,
-    unit_slope_penalty,
+    squared_gradient_penalty,
+    unit_gradient_penalty,
 )
 
 
-def beside(x: Float[Array, "n first"], y: Float[Array, "n second"]) -> Rows:
-    """A state and the next one, or a state and an action, side by side."""
-    return jnp.concatenate([x, y], axis=-1)
+@hyperparameters
+class Discriminating(Defaults):
+    """The hyperparameters of every algorithm with a discriminator."""
 
+    ratio_penalty: float = at_least(0, default=0.1)
+    """Weight of the gradient penalty on r."""
+    ratio_floor: float = at_least(0, default=1e-3)
+    """ε: the ratio d^E/d^I is kept within about [ε, 1/ε]. Ours; see `bounded_log_ratio`."""
+    ratio_rate: float = at_least(0, default=3e-4)
+    """Learning rate of the discriminator."""
+    policy_rate: float = at_least(0, default=3e-4)
+    """Learning rate of the policy."""
+    width: int = at_least(1, default=256)
+    """Units in each of the two hidden layers of every network."""
+    penalty_every: int = at_least(1, default=8)
+    """Apply penalties only in each n-th step, at n times the weight. Ours: it is cheaper."""
 
-def pairs(batch: Batch) -> tuple[Rows, Rows]:
-    """A state and the next one, of the expert's and of the offline transitions."""
-    return beside(batch.expert_s, batch.expert_s_next), beside(batch.s, batch.s_next)
-
-
-def at(net: Any, *parts: Float[Array, "_ features"]) -> list[Float[Array, " _"]]:
-    """A network at several sets of rows, in one pass: wide matrix products are cheaper."""
-    ends = np.cumsum([len(part) for part in parts])
-    return jnp.split(net(jnp.concatenate(parts)), ends[:-1].tolist())
-
-
-def share(rows: Rows, parts: int) -> Float[Array, "m features"]:
-    """The first of so many equal parts: rows are drawn at random, so a part is a smaller draw."""
-    return rows[: -(-len(rows) // parts)]
+    def weighted_ratio_penalty(
+        self, net: Any, expert: Rows, offline: Rows, key: Key[Array, ""]
+    ) -> Float[Array, ""]:
+        """The gradient penalty on r, times its weight."""
+        return self.ratio_penalty * ratio_penalty(net, expert, offline, key, floor=self.ratio_floor)
 
 
 def ratio_loss(
@@ -54,43 +57,46 @@ def ratio_loss(
 
 
 def discrimination(net: Any, expert: Rows, offline: Rows) -> Metrics:
-    """How well the discriminator tells rows apart that it has not seen, and how well it knows."""
+    """AUC and calibration error of the discriminator on held-out rows."""
     at_expert, at_offline = at(net, expert, offline)
     return {
         "ratio_auc": auc(at_expert, at_offline),
-        "ratio_calibration": calibration_error(at_expert, at_offline),
+        "ratio_calibration": calibration_error(sigmoid(at_expert), sigmoid(at_offline)),
     }
 
 
 def ratio_penalty(
     net: Any, expert: Rows, offline: Rows, key: Key[Array, ""], *, floor: Number
 ) -> Float[Array, ""]:
-    """How far r is from slope one, between expert and offline rows and among offline rows."""
-    # A neighbour is as good a partner as any other row.
+    """The penalty on gradients of r whose norm is not 1.
+
+    They are taken between expert and offline rows, and between offline rows.
+    """
+    # A neighbour is as good a partner as any other row: rows are drawn at random.
     x = jnp.concatenate([share(expert, 2), share(offline, 2)])
     y = jnp.concatenate([share(offline, 2), share(jnp.roll(offline, 1, axis=0), 2)])
     points = between(key, x, y)
-    return unit_slope_penalty(slopes(lambda x: bounded_log_ratio(net(x), floor), points))
+    return unit_gradient_penalty(gradients(lambda x: bounded_log_ratio(net(x), floor), points))
 
 
 def critic_penalty(
     net: Any, expert: Rows, offline: Rows, key: Key[Array, ""], *, more: Float[Array, "m features"]
 ) -> Float[Array, ""]:
-    """How steep a critic is, between expert and offline rows and at the rows of `more`."""
+    """The squared gradient of a critic, between expert and offline rows and at `more` rows."""
     points = jnp.concatenate([more, between(key, expert, offline)])
-    return flat_slope_penalty(slopes(net, points))
+    return squared_gradient_penalty(gradients(net, points))
 
 
 def pair_critic_penalty(
     net: Any, expert: Rows, offline: Rows, key: Key[Array, ""]
 ) -> Float[Array, ""]:
-    """`critic_penalty` of a function of pairs, or of whatever the rows are."""
+    """`critic_penalty` of a function of the same rows as the discriminator's."""
     expert, offline = share(expert, 2), share(offline, 2)
     return critic_penalty(net, expert, offline, key, more=offline)
 
 
 def state_critic_penalty(net: Any, batch: Batch, key: Key[Array, ""]) -> Float[Array, ""]:
     """`critic_penalty` of a function of the state, at both ends of transitions."""
-    expert = jnp.concatenate([share(batch.expert_s, 3), share(batch.expert_s_next, 3)])
-    offline = jnp.concatenate([share(batch.s, 3), share(batch.s_next, 3)])
-    return critic_penalty(net, expert, offline, key, more=share(batch.s, 3))
+    expert = jnp.concatenate([share(x, 3) for x in batch.expert])
+    offline = jnp.concatenate([share(batch.offline.s, 3), share(batch.offline.s_next, 3)])
+    return critic_penalty(net, expert, offline, key, more=share(batch.offline.s, 3))

@@ -1,18 +1,19 @@
-"""The inverse dynamics model p(a|s,s'), which fills in actions that nobody recorded.
+"""The inverse dynamics model p(a|s,s'), which fills in actions that were not recorded.
 
-A policy head that sees pairs (s, s') instead of states, trained by maximum likelihood on the
-offline data. Its errors on rows held out, and on labelled demonstrations where there are any (they
-serve no other purpose), tell how far the actions it infers can be trusted.
+It is a policy head that sees state pairs instead of states. It is trained by maximum likelihood on
+the offline data. Its errors on held-out rows show how far its actions can be trusted, and so do
+its errors on labelled demonstrations. Those serve no other purpose.
 """
 
 from typing import Any
 
 from jax.lax import stop_gradient
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Key
 
-from lobsdice.algorithms.base import Batch, Labelled, Metrics
-from lobsdice.algorithms.discriminator import beside
+from lobsdice.algorithms.base import Metrics
+from lobsdice.algorithms.batch import Batch, pairs
 from lobsdice.algorithms.networks import PolicyNet, make_policy
+from lobsdice.data.prepare import Transitions
 from lobsdice.data.spaces import ActionSpace
 from lobsdice.equations.expectations import mean
 
@@ -24,26 +25,25 @@ def make_inverse(key: Key[Array, ""], state_size: int, space: ActionSpace, width
 
 def inverse_loss(net: Any, batch: Batch) -> Float[Array, ""]:
     """-E_{d^I}[log p(a|s,s')]."""
-    return -mean(net.log_prob(beside(batch.s, batch.s_next), batch.a))
+    return -mean(net.log_prob(pairs(batch.offline), batch.offline.a))
 
 
 def inverse_errors(net: Any, batch: Batch) -> Metrics:
-    """How far the model's likeliest actions are from the true ones."""
+    """The distance of the model's likeliest actions from the true ones."""
 
-    def error(rows: Batch | Labelled) -> Float[Array, ""]:
-        return mean(net.error(beside(rows.s, rows.s_next), rows.a))
+    def error(rows: Transitions) -> Float[Array, ""]:
+        return mean(net.error(pairs(rows), rows.a))
 
-    errors = {"inverse_error": error(batch)}
+    errors = {"inverse_error": error(batch.offline)}
     if batch.labelled is not None:
         errors["inverse_expert_error"] = error(batch.labelled)
     return errors
 
 
-def infer_expert_actions(
-    net: Any, batch: Batch, key: Key[Array, ""]
-) -> Float[Array, "n action"] | Int[Array, " n"]:
-    """Actions for the expert's pairs, drawn from the model as it stands, held fixed.
+def label_expert(net: Any, batch: Batch, key: Key[Array, ""]) -> Transitions:
+    """The expert's pairs with actions drawn from the model as it stands, held fixed.
 
     Drawn rather than the likeliest: where several actions lead from s to s', all get their share.
     """
-    return stop_gradient(net.sample(beside(batch.expert_s, batch.expert_s_next), key))
+    s, s_next = batch.expert
+    return Transitions(s, stop_gradient(net.sample(pairs(batch.expert), key)), s_next)

@@ -3,32 +3,34 @@
 A soft Q-function stands for a reward, Q(s,a) - γ V(s'), and for its best policy, π ∝ exp(Q/τ), at
 once. It should make the expert's reward large and the policy's small,
 
-    max_Q  E_{d^E}[φ(Q(s,a) - γ V(s'))] - E_{d^E}[V(s) - γ V(s')],   φ(x) = x - x²/(4α),
+    max_Q  E_{d^E}[φ(Q(s,a) - γ V(s'))] - E_{d^E}[V(s) - γ V(s')],   φ(x) = x - x²/(4α).
 
-where the second term, on the expert's pairs, is (1-γ) E_{p0}[V] ("value_expert" in the official
-code), and φ is that of a χ² divergence. The policy follows by soft policy improvement at the
-expert's states. Without labels the actions at these states are the policy's own. The linear terms
-then cancel, and what is left says nothing of the expert; see docs/algorithms/iqlearn.md.
+The second term, on the expert's pairs, is (1-γ) E_{p0}[V] ("value_expert" in the official code).
+φ is that of a χ² divergence. The policy follows by soft policy improvement at the expert's states.
+Without labels the actions at these states are the policy's own. The linear terms then cancel, and
+the rest contains nothing about the expert; see docs/algorithms/iqlearn.md.
 
     paper           here            meaning
     Q(s,a)          nets.critic     two soft critics
-                    nets.target     the same, following slowly
+                    nets.target     slowly following copies
     V^π(s)          v               E_{a~π}[Q(s,a) - τ log π(a|s)]
-    γ V(s')         y               the same at s', of the targets' least, held fixed
+    γ V(s')         y               the same at s', of the smaller target, held fixed
     (T^π Q)(s,a)    q - y           the reward that Q stands for
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Key
 
-from lobsdice.algorithms.base import Batch, Metrics, hyperparameters
+from lobsdice.algorithms.base import Metrics, at_least, between, hyperparameters
+from lobsdice.algorithms.batch import Batch, beside
 from lobsdice.algorithms.critics import ActorCritic, Nets
-from lobsdice.algorithms.discriminator import beside
 from lobsdice.algorithms.networks import Features, PolicyNet
+from lobsdice.algorithms.registry import register
+from lobsdice.data.prepare import Observations, Transitions
 from lobsdice.equations.duals import Number, Values
 from lobsdice.equations.expectations import mean
 
@@ -41,26 +43,23 @@ def phi(reward: Values, alpha: Number) -> Values:
     return reward - reward**2 / (4 * alpha)
 
 
+@register
 @hyperparameters
 class IQLearn(ActorCritic):
-    """Hyperparameters of IQ-Learn; of the official code, where nothing else is said."""
+    """Hyperparameters of IQ-Learn. The defaults are those of the official code, unless marked."""
 
-    gamma: float = 0.99
+    summary: ClassVar = "Inverse soft Q-learning; needs labels to learn anything of the expert."
+    citation: ClassVar = "Garg et al. 2021, arXiv:2106.12142"
+    needs: ClassVar = "labelled demonstrations (s, a, s'), or demonstrations (s, s')"
+
+    gamma: float = between(0, 1, default=0.99)
     """Discount."""
-    alpha: float = 0.5
-    """The reward's square counts 1/(4α)."""
-    temperature: float = 1e-2
+    alpha: float = at_least(0, default=0.5)
+    """The square of the reward has the weight 1/(4α)."""
+    temperature: float = at_least(0, default=1e-2)
     """τ, the weight of the policy's entropy, not learned."""
-    tau: float = 0.005
-    """How far the targets move towards the critics in each step."""
     from_labelled: bool = False
     """Learn from the labelled demonstrations and their actions, as the method is meant to."""
-    critic_rate: float = 3e-4
-    """Learning rate of the critics."""
-    policy_rate: float = 3e-4
-    """Learning rate of the policy."""
-    width: int = 256
-    """Units in each of the two hidden layers of every network."""
 
     @property
     def needs_labels(self) -> bool:
@@ -71,15 +70,15 @@ class IQLearn(ActorCritic):
     ) -> tuple[Float[Array, ""], Metrics]:
         del penalised
         k_here, k_next, k_policy = jax.random.split(key, 3)
-        s, s_next = batch.expert_s, batch.expert_s_next
-        if self.from_labelled:
-            assert batch.labelled is not None  # the loop sees to it
-            s, s_next = batch.labelled.s, batch.labelled.s_next
+        rows = batch.labelled if self.from_labelled else batch.expert
+        assert rows is not None  # the loop sees to it
 
         policy = stop_gradient(nets.policy)
-        y = stop_gradient(self.gamma * self._value(policy, nets.target.least, s_next, k_next))
-        critic_loss = sum(self._critic_loss(policy, q, s, y, batch, k_here) for q in nets.critic)
-        policy_loss = -mean(self._value(nets.policy, stop_gradient(nets.critic).least, s, k_policy))
+        v_next = self._value(policy, nets.target.least, rows.s_next, k_next)
+        y = stop_gradient(self.gamma * v_next)
+        critic_loss = sum(self._critic_loss(policy, q, rows, y, k_here) for q in nets.critic)
+        v = self._value(nets.policy, stop_gradient(nets.critic).least, rows.s, k_policy)
+        policy_loss = -mean(v)
         losses = {"critic_loss": critic_loss, "policy_loss": policy_loss}
         return critic_loss + policy_loss, losses
 
@@ -87,9 +86,8 @@ class IQLearn(ActorCritic):
         self,
         policy: PolicyNet,
         critic: Any,
-        s: States,
+        rows: Observations | Transitions,
         y: Values,
-        batch: Batch,
         key: Key[Array, ""],
     ) -> Float[Array, ""]:
         """-E[φ(Q(s,a) - y)] + E[V(s) - y], with a V of this critic's own."""
@@ -98,15 +96,14 @@ class IQLearn(ActorCritic):
             return critic(beside(s, action))
 
         def gain(action, _):
-            return phi(q(s, action) - y, self.alpha)
+            return phi(q(rows.s, action) - y, self.alpha)
 
-        if self.from_labelled:
-            assert batch.labelled is not None
-            gains = gain(policy.features(batch.labelled.a), None)
+        if isinstance(rows, Transitions):
+            gains = gain(policy.features(rows.a), None)
         else:
-            gains = policy.expect(s, gain, key)
-        # By the same key, so by the same actions: what cancels on average does so in each batch.
-        return mean(self._value(policy, q, s, key) - y) - mean(gains)
+            gains = policy.expect(rows.s, gain, key)
+        # The same key, so the same actions: what cancels on average cancels in each batch.
+        return mean(self._value(policy, q, rows.s, key) - y) - mean(gains)
 
     def _value(self, policy: PolicyNet, q: Critic, s: States, key: Key[Array, ""]) -> Values:
         """V(s) = E_{a~π}[Q(s,a) - τ log π(a|s)]."""

@@ -1,11 +1,11 @@
 """RCE (Eysenbach et al., 2021, arXiv:2103.12656): recursive classification of examples.
 
-The expert's states are examples of success. A classifier C(s,a) learns whether success will come,
-at a geometrically distributed later time; its odds obey a Bellman equation,
+The expert's states are examples of success. A classifier C(s,a) learns whether success will come
+at a geometrically distributed later time. Its odds obey a Bellman equation,
 
-    C/(1-C) (s,a) = (1-γ) d^E(s) π(a|s) / d^I(s,a) + γ E_{s', a'~π}[w(s',a')],   w = C/(1-C),
+    C/(1-C) (s,a) = (1-γ) d^E(s) π(a|s) / d^I(s,a) + γ E_{s', a'~π}[w(s',a')],   w = C/(1-C).
 
-which is the minimum of a cross-entropy, with targets y = γw / (1+γw) and weights 1 + γw on data,
+That is the minimum of a cross-entropy, with targets y = γw / (1+γw) and weights 1 + γw on data,
 
     min_C  (1-γ) E_{s*~d^E, a~π}[-log C(s*,a)] + E_{d^I}[(1+γw) CE(C(s,a), y)].
 
@@ -13,14 +13,14 @@ The policy seeks success and, being offline, stays near the data (TD3+BC, Fujimo
 
     max_π  λ / E[C] · E_{d^I, a~π}[C(s,a)] - E_{d^I}[distance of π(s) and the action in the data].
 
-    paper          here            meaning
-    s*             batch.expert_s  examples of success
-    C_θ(s,a)       σ(nets.critic)  two classifiers; the networks give logits
-                   nets.target     the same, following slowly
-    w^(t)          w               odds of success from (s',a'), of the targets' least, held fixed
+    paper          here             meaning
+    s*             batch.expert.s   examples of success
+    C_θ(s,a)       σ(nets.critic)   two classifiers; the networks give logits
+                   nets.target      slowly following copies
+    w^(t)          w                odds of success from (s',a'), of the smaller target, held fixed
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -28,10 +28,12 @@ from jax.lax import stop_gradient
 from jax.nn import sigmoid, softplus
 from jaxtyping import Array, Float, Key
 
-from lobsdice.algorithms.base import Batch, Metrics, hyperparameters
+from lobsdice.algorithms.base import Metrics, at_least, between, hyperparameters
+from lobsdice.algorithms.batch import Batch, beside, state_actions
 from lobsdice.algorithms.critics import ActorCritic, Nets, Twins
-from lobsdice.algorithms.discriminator import beside
 from lobsdice.algorithms.networks import Categorical, PolicyNet
+from lobsdice.algorithms.registry import STATES, register
+from lobsdice.data.prepare import Transitions
 from lobsdice.equations.duals import Number, Values
 from lobsdice.equations.expectations import mean
 
@@ -49,73 +51,73 @@ def recursion_loss(logit: Values, w: Values, gamma: Number) -> Values:
     return gamma * w * softplus(-logit) + softplus(logit)
 
 
+@register
 @hyperparameters
 class RCE(ActorCritic):
-    """Hyperparameters of RCE; of its offline port (in SMODICE's code) but for what is said."""
+    """Hyperparameters of RCE. The defaults are its offline port's (in SMODICE's code)."""
 
-    gamma: float = 0.99
-    """Discount: success is wanted after 1/(1-γ) steps or so."""
-    tau: float = 0.005
-    """How far the targets move towards the classifiers in each step."""
-    success_weight: float = 2.5
-    """λ, what success counts beside cloning the data; the larger, the less the data counts."""
-    temperature: float = 1e-4
-    """Weight of the policy's entropy beside the probability of success; of the official code."""
-    critic_rate: float = 3e-4
-    """Learning rate of the classifiers."""
-    policy_rate: float = 3e-4
-    """Learning rate of the policy."""
-    width: int = 256
-    """Units in each of the two hidden layers of every network."""
+    summary: ClassVar = "Reach the expert's states, as examples of success."
+    citation: ClassVar = "Eysenbach et al. 2021, arXiv:2103.12656"
+    needs: ClassVar = STATES
+
+    gamma: float = between(0, 1, default=0.99)
+    """Discount: success is wanted after about 1/(1-γ) steps."""
+    success_weight: float = at_least(0, default=2.5)
+    """λ, the weight of success beside cloning the data."""
+    temperature: float = at_least(0, default=1e-4)
+    """Weight of the policy's entropy beside the probability of success; the official code's."""
 
     def loss(
         self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: int
     ) -> tuple[Float[Array, ""], Metrics]:
         del penalised
         k_next, k_success, k_policy = jax.random.split(key, 3)
-        policy = stop_gradient(nets.policy)
+        policy, s_next = stop_gradient(nets.policy), batch.offline.s_next
 
         def odds_next(action, _):
-            return odds(nets.target.least(batch.s_next, action))
+            return odds(nets.target.least(s_next, action))
 
-        w = stop_gradient(policy.expect(batch.s_next, odds_next, k_next))
+        w = stop_gradient(policy.expect(s_next, odds_next, k_next))
         critic_loss = sum(
             self._critic_loss(policy, critic, w, batch, k_success) for critic in nets.critic
         )
-        policy_loss = self._policy_loss(nets.policy, stop_gradient(nets.critic), batch, k_policy)
+        critics = stop_gradient(nets.critic)
+        policy_loss = self._policy_loss(nets.policy, critics, batch.offline, k_policy)
         losses = {"critic_loss": critic_loss, "policy_loss": policy_loss}
         return critic_loss + policy_loss, losses
 
     def _critic_loss(
         self, policy: PolicyNet, critic: Any, w: Values, batch: Batch, key: Key[Array, ""]
     ) -> Float[Array, ""]:
-        def at_success(action, _):
-            return softplus(-critic(beside(batch.expert_s, action)))
+        s_success = batch.expert.s
 
-        success = policy.expect(batch.expert_s, at_success, key)
-        logit = critic(beside(batch.s, policy.features(batch.a)))
+        def at_success(action, _):
+            return softplus(-critic(beside(s_success, action)))
+
+        success = policy.expect(s_success, at_success, key)
+        logit = critic(state_actions(policy, batch.offline))
         return (1 - self.gamma) * mean(success) + mean(recursion_loss(logit, w, self.gamma))
 
     def _policy_loss(
-        self, policy: PolicyNet, critic: Twins, batch: Batch, key: Key[Array, ""]
+        self, policy: PolicyNet, critic: Twins, rows: Transitions, key: Key[Array, ""]
     ) -> Float[Array, ""]:
         def success(action, _):
-            return sigmoid(critic.least(batch.s, action))
+            return sigmoid(critic.least(rows.s, action))
 
         # The same key, so the same actions in all three.
-        probability = mean(policy.expect(batch.s, success, key))
-        entropy = -mean(policy.expect(batch.s, lambda _, log_prob: log_prob, key))
+        probability = mean(policy.expect(rows.s, success, key))
+        entropy = -mean(policy.expect(rows.s, lambda _, log_prob: log_prob, key))
         weight = self.success_weight / stop_gradient(probability)
-        cloning = mean(cloning_error(policy, batch, key))
+        cloning = mean(cloning_error(policy, rows, key))
         return cloning - weight * (probability + self.temperature * entropy)
 
 
-def cloning_error(policy: PolicyNet, batch: Batch, key: Key[Array, ""]) -> Values:
-    """Squared distance of the policy's actions from the data's; -log π(a|s) where none is near."""
+def cloning_error(policy: PolicyNet, rows: Transitions, key: Key[Array, ""]) -> Values:
+    """The squared distance of the policy's actions from the data's; -log π(a|s) if discrete."""
     if isinstance(policy, Categorical):
-        return -policy.log_prob(batch.s, batch.a)
+        return -policy.log_prob(rows.s, rows.a)
 
     def distance(action, _):
-        return jnp.mean((action - batch.a) ** 2, axis=-1)
+        return jnp.mean((action - rows.a) ** 2, axis=-1)
 
-    return policy.expect(batch.s, distance, key)
+    return policy.expect(rows.s, distance, key)

@@ -1,8 +1,8 @@
 """The one training loop: gradient, Adam, scan over steps, vmap over the runs of a fleet.
 
-A fleet is a batch of runs that share the shapes of their networks and differ in seed, in float
-hyperparameters and in data: all data lies in one set of arrays, of which each run draws from its
-own slices. Python wakes only between chunks of steps.
+The runs of a fleet share the shapes of their networks. They may differ in the seed, in float
+hyperparameters and in data. All data lies in one pool of arrays, and each run draws from its own
+slices of the pool. Python wakes only between chunks of steps.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,82 +16,72 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, Int64, Key
 
-from lobsdice.algorithms.base import Algorithm, Batch, Labelled, Metrics, hyperparameters
+from lobsdice.algorithms.base import Algorithm, Metrics, at_least, between, hyperparameters
+from lobsdice.algorithms.batch import Batch
 from lobsdice.data.prepare import Data
 
 ADAM = optax.scale_by_adam()
 GRADIENT, WEIGHTS = "gradient", "weights"
-#: Each period of so many rows of the expert's or the offline data ends in a block of rows that are
-#: held out. Blocks, because the steps just before and after one are nearly the same as it.
+#: Expert and offline rows are held out in blocks: the last BLOCK rows of each PERIOD. Single rows
+#: would not do, because the steps just before and after a step are nearly the same as it.
 PERIOD, BLOCK = 512, 32
 LEARNED = PERIOD - BLOCK
-#: Of which parts of the pool rows are held out: not of initial states, nor of labelled ones.
+#: 1 for the parts of a batch that have held-out rows. Initial states and labelled rows have none.
 DIVIDED = np.array([0, 1, 1, 0], np.int32)
-#: Initial states enter losses as a mean with the small factor 1-γ: a few of them are enough.
+#: A batch has this many times fewer initial states than other rows. They enter losses as a mean
+#: with the small factor 1-γ, so a few are enough.
 INITIAL_SHARE = 4
 
 
 @hyperparameters
 class Options:
-    """How to train, whatever the algorithm."""
+    """Settings of training, whatever the algorithm."""
 
-    steps: int = 1_000_000
+    steps: int = at_least(1, default=1_000_000)
     """Gradient steps."""
-    batch_size: int = 512
+    batch_size: int = at_least(1, default=512)
     """Rows of each part of the data in a step."""
-    average: float = 0.999
-    """Decay of the running average of the policy's weights; the averaged policy is what is kept."""
-    cooldown: float = 0.0
-    """Last part of the steps (0 to 1) in which the learning rates fall linearly to zero."""
+    average: float = between(0, 1, default=0.999)
+    """Decay of the running average of the policy's weights. The averaged policy is kept."""
+    cooldown: float = between(0, 1, default=0.0)
+    """Last share of the steps (0 to 1) in which the learning rates fall linearly to zero."""
     hold_out: bool = True
-    """Whether one row in sixteen is kept out of training, to tell by it how well that went."""
+    """Keep one row in sixteen out of training, to measure on it how well training goes."""
 
 
 @dataclass(frozen=True)
 class Member:
-    """One run of a fleet."""
+    """The settings of one run of a fleet."""
 
     algorithm: Algorithm
     seed: int = 0
     data: int = 0
-    """Which of the fleet's data sets it learns from."""
+    """The number of its dataset in the fleet."""
     options: Options = field(default_factory=Options)
 
 
-class Pool(NamedTuple):
-    """All data of a fleet, set after set, on the device."""
-
-    init: Any
-    expert: Any
-    offline: Any
-    labelled: Any
-
-
 class Slices(NamedTuple):
-    """Where a run's data begins in each part of the pool, and how many rows it has there."""
+    """The place of a run's rows in each part of the pool: the first row, and the number of rows."""
 
     start: Int[Array, "... 4"]
     size: Int[Array, "... 4"]
 
 
 class State(NamedTuple):
-    """All that a run carries from step to step; its randomness depends on seed and step alone."""
+    """All that a run carries from step to step. Its randomness depends on seed and step alone."""
 
     nets: Any
     optimiser: Any
     average: Any
     failed_at: Int[Array, "..."]
-    """The step in which a number stopped being finite, -1 while all is well."""
+    """The first step with a number that is not finite; -1 if there is none."""
     failed_in: Int[Array, "..."]
-    """What was not finite then: bit i stands for entry i of `suspects`."""
+    """The quantities that were not finite then: bit i stands for entry i of `watched`."""
 
 
-def pack(datas: Sequence[Data]) -> tuple[Pool, Slices]:
-    """Data sets laid one after the other, and the slices of each."""
-    parts = [
-        Pool(d.init, tuple(d.expert), tuple(d.offline), d.labelled and tuple(d.labelled))
-        for d in datas
-    ]
+def pack(datas: Sequence[Data]) -> tuple[Batch, Slices]:
+    """A pool with the rows of all datasets one after the other, and the slices of each dataset."""
+    parts = [Batch(d.init, d.expert, d.offline, d.labelled) for d in datas]
     pool = jax.tree.map(lambda *xs: jnp.asarray(np.concatenate(xs)), *parts)
     size = np.array([[_rows(part) for part in parts_of_one] for parts_of_one in parts], np.int32)
     start = np.cumsum(size, axis=0, dtype=np.int32) - size
@@ -102,12 +92,12 @@ def _rows(part: Any) -> int:
     return len(jax.tree.leaves(part)[0]) if part is not None else 0
 
 
-def draw(
-    key: Key[Array, ""], pool: Pool, slices: Slices, n: int, *, hold_out: bool = False
+def draw_batch(
+    key: Key[Array, ""], pool: Batch, slices: Slices, n: int, *, hold_out: bool = False
 ) -> Batch:
-    """`n` rows of each part of a run's data, uniformly and with replacement; of `init` fewer.
+    """Draw `n` rows of each part of a run's data, uniformly and with replacement; fewer of `init`.
 
-    With `hold_out` these are rows to learn from; see `held_out_rows`.
+    With `hold_out` the held-out rows are never drawn.
     """
     divided = DIVIDED if hold_out else 0 * DIVIDED
     size = slices.size - divided * held_out_count(slices.size)
@@ -117,28 +107,22 @@ def draw(
     few = -(-n // INITIAL_SHARE)
     which = [rows[0, :few], *rows[1:]]
     take = [jax.tree.map(lambda x, i=i: x[i], part) for part, i in zip(pool, which, strict=True)]
-    init, expert, offline, labelled = take
-    return Batch(
-        init,
-        *expert,
-        *offline,
-        labelled=None if labelled is None else Labelled(*labelled),
-    )
+    return Batch(*take)
 
 
 def held_out_count(size: Int[Array, " parts"]) -> Int[Array, " parts"]:
-    """How many of so many rows are held out."""
+    """The number of held-out rows in parts of the given sizes."""
     return size // PERIOD * BLOCK + jnp.maximum(size % PERIOD - LEARNED, 0)
 
 
 def held_out_rows(size: int) -> Int64[np.ndarray, " n"]:
-    """Which of so many rows are never learned from; all, where there are too few to spare any."""
+    """The numbers of the held-out rows of a part; all rows if there are too few to spare any."""
     rows = np.arange(size)
     return rows[rows % PERIOD >= LEARNED] if size > LEARNED else rows
 
 
 def start(algorithm: Algorithm, key: Key[Array, ""], state_size: int, space) -> State:
-    """A run's state before its first step."""
+    """The state of a run before its first step."""
     nets = algorithm.init(key, state_size, space)
     none = jnp.int32(-1)
     return State(nets, ADAM.init(nets), nets.policy, none, jnp.int32(0))
@@ -154,13 +138,13 @@ def step(
     *,
     penalised: int,
 ) -> tuple[State, Metrics]:
-    """One gradient step of one run, whatever comes of it.
+    """Take one gradient step of one run; penalties count `penalised` times.
 
-    Its penalties stand for those of `penalised` steps; 0: it has none.
+    The state moves even if numbers stop being finite; that is noted in the state.
     """
     loss = partial(algorithm.loss, penalised=penalised)
     gradients, metrics = jax.grad(loss, has_aux=True)(state.nets, batch, key)
-    trouble = _trouble(gradients, metrics)
+    failures = _not_finite(gradients, metrics)
     updates, optimiser = ADAM.update(gradients, state.optimiser)
     cooling = _cooling(options, now)
     nets = jax.tree.map(
@@ -174,42 +158,42 @@ def step(
     decay = jnp.minimum(options.average, (1 + now) / (10 + now))
     average = jax.tree.map(lambda old, x: x + decay * (old - x), state.average, nets.policy)
     moved = state._replace(nets=nets, optimiser=optimiser, average=average)
-    return _noted(moved, trouble, now), metrics
+    return _note_failure(moved, failures, now), metrics
 
 
-def _noted(state: State, trouble: Int[Array, ""], now: Int[Array, ""]) -> State:
-    """`state` with its trouble in this step written down, if it is the run's first."""
-    first = (state.failed_at < 0) & (trouble != 0)
+def _note_failure(state: State, failures: Int[Array, ""], now: Int[Array, ""]) -> State:
+    """The state with the failures of this step, if they are the run's first."""
+    first = (state.failed_at < 0) & (failures != 0)
     return state._replace(
         failed_at=jnp.where(first, now, state.failed_at),
-        failed_in=jnp.where(first, trouble, state.failed_in),
+        failed_in=jnp.where(first, failures, state.failed_in),
     )
 
 
-def _trouble(gradients: Any, metrics: Metrics) -> Int[Array, ""]:
-    """0 if all numbers are finite; otherwise a bit for each of `suspects` that is not."""
+def _not_finite(gradients: Any, metrics: Metrics) -> Int[Array, ""]:
+    """A bit for each of `watched` that is not finite; 0 if all are."""
     # A sum carries NaN and infinity along.
     sums = metrics | {GRADIENT: sum(jnp.sum(leaf) for leaf in jax.tree.leaves(gradients))}
-    finite = [jnp.isfinite(sums[name]) for name in suspects(metrics) if name in sums]
+    finite = [jnp.isfinite(sums[name]) for name in watched(metrics) if name in sums]
     return jnp.sum(jnp.where(jnp.stack(finite), 0, 2 ** np.arange(len(finite))), dtype=jnp.int32)
 
 
-def suspects(metrics: Mapping[str, Any]) -> list[str]:
-    """What is watched for numbers that are not finite; bit i of `failed_in` stands for entry i."""
+def watched(metrics: Mapping[str, Any]) -> list[str]:
+    """The quantities that must stay finite; bit i of `failed_in` stands for entry i."""
     return [*sorted(metrics), GRADIENT, WEIGHTS]
 
 
 def _with_weights_watched(state: State, metrics: Metrics, last: Int[Array, ""]) -> State:
-    """`state`, failed in its last step if that left weights that are not finite."""
-    # In any other step the next one's losses tell; here none is left, and once a chunk is cheap.
+    """The state, marked as failed in its last step if that left weights that are not finite."""
+    # In any other step the next one's losses tell; after the last step there is no next one.
     leaves = jax.tree.leaves((state.nets, state.average))
     finite = jnp.stack([jnp.isfinite(leaf).all() for leaf in leaves]).all()
-    bit = 2 ** suspects(metrics).index(WEIGHTS)
-    return _noted(state, jnp.where(finite, 0, bit), last)
+    bit = 2 ** watched(metrics).index(WEIGHTS)
+    return _note_failure(state, jnp.where(finite, 0, bit), last)
 
 
 def _unless_failed(old: State, new: State) -> State:
-    """`new`, but with the networks of `old` if the run has failed on the way or before."""
+    """`new`, but with the networks of `old` if the run has failed."""
     nets, optimiser, average = jax.tree.map(
         lambda o, n: jnp.where(new.failed_at < 0, n, o), old[:3], new[:3]
     )
@@ -226,25 +210,26 @@ def run_chunk(
     algorithms: Algorithm,
     options: Options,
     states: State,
-    pool: Pool,
+    pool: Batch,
     slices: Slices,
     keys: Key[Array, " runs"],
     first: Int[Array, ""],
     *,
     steps: int,
 ) -> tuple[State, Metrics]:
-    """`steps` gradient steps of every run, as one compiled program, and the means of the metrics.
+    """Take `steps` gradient steps of every run in one compiled program; return mean metrics too.
 
-    The first step of each block of `penalty_every` is penalised for all of it, also of a shorter
-    block at the end; metrics are taken there. A run that fails ends where it began: looking back
-    only here spares each step a copy of the state.
+    Steps come in blocks of `penalty_every`, of which the last may be shorter. The first step of a
+    block has penalties, which count for the whole block, and its metrics are logged. A run that
+    fails goes back to where the chunk began. Looking back only here spares each step a copy of the
+    state.
     """
     every = algorithms.penalty_every
 
     def one_run(algorithm, options, begun, slices, key):
         def advance(state, now, *, penalised):
             k_batch, k_loss = jax.random.split(jax.random.fold_in(key, now))
-            batch = draw(k_batch, pool, slices, options.batch_size, hold_out=options.hold_out)
+            batch = draw_batch(k_batch, pool, slices, options.batch_size, hold_out=options.hold_out)
             return step(algorithm, options, state, batch, k_loss, now, penalised=penalised)
 
         def plain(state, now):

@@ -1,0 +1,46 @@
+"""A batch of rows, and what losses do with rows before a network sees them."""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from lobsdice.data.prepare import Observations, Transitions
+from lobsdice.equations.ratio import Rows
+
+
+class Batch(NamedTuple):
+    """A small `Data`: rows drawn independently and uniformly from each of its parts."""
+
+    init: Float[Any, "n0 state"]
+    expert: Observations
+    offline: Transitions
+    labelled: Transitions | None = None
+    """Demonstrations whose actions are known, if the data has some."""
+
+
+def beside(x: Float[Array, "n first"], y: Float[Array, "n second"]) -> Rows:
+    """Two arrays side by side, such as states and actions."""
+    return jnp.concatenate([x, y], axis=-1)
+
+
+def pairs(rows: Observations | Transitions) -> Rows:
+    """State pairs: each state beside the next one."""
+    return beside(rows.s, rows.s_next)
+
+
+def state_actions(policy: Any, rows: Transitions) -> Rows:
+    """Each state beside its action, in the form in which networks see actions."""
+    return beside(rows.s, policy.features(rows.a))
+
+
+def at(net: Any, *parts: Float[Array, "_ features"]) -> list[Float[Array, " _"]]:
+    """The network's values at several sets of rows, in one pass: wide products are cheaper."""
+    ends = np.cumsum([len(part) for part in parts])
+    return jnp.split(net(jnp.concatenate(parts)), ends[:-1].tolist())
+
+
+def share(rows: Rows, parts: int) -> Float[Array, "m features"]:
+    """The first 1/`parts` of the rows. Rows are drawn at random, so this is a smaller draw."""
+    return rows[: -(-len(rows) // parts)]

@@ -1,0 +1,30 @@
+"""The algorithms by name, for the command line, run folders and reports."""
+
+from typing import ClassVar, Protocol, TypeVar
+
+from lobsdice.algorithms.base import Algorithm
+
+
+class Listed(Algorithm, Protocol):
+    """An algorithm that can be listed: its class has three texts."""
+
+    summary: ClassVar[str]
+    citation: ClassVar[str]
+    needs: ClassVar[str]
+    """The data that it learns from."""
+
+
+#: An algorithm's name is that of its module.
+ALGORITHMS: dict[str, type[Listed]] = {}
+
+#: Texts for `needs`.
+STATE_PAIRS = "demonstrations (s, s'); logs (s, a, s')"
+STATES = "demonstrations (s); logs (s, a, s')"
+
+Kind = TypeVar("Kind", bound=type)
+
+
+def register(kind: Kind) -> Kind:
+    """Make an algorithm known by the name of its module: a decorator of its class."""
+    ALGORITHMS[kind.__module__.rpartition(".")[2]] = kind
+    return kind

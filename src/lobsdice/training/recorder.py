@@ -1,0 +1,127 @@
+"""The record of training: rows, policies and checkpoints, in memory and in the run folder."""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from lobsdice.console import say
+from lobsdice.errors import LobsDICEError
+from lobsdice.policies.policy import Policy, load_policy
+from lobsdice.training.engine import State
+from lobsdice.training.fleet import Fleet, Means, Progress, in_background
+from lobsdice.training.folder import Checkpoint, RunFolder
+from lobsdice.training.loggers import Logger, Row
+from lobsdice.training.select import CRITERION
+
+#: A function from the policies of all runs to a mapping for each, with `return` and other numbers.
+Evaluate = Callable[[Sequence[Policy]], Sequence[Mapping[str, float]]]
+
+
+class Pending(NamedTuple):
+    """The outcome of a chunk. Its evaluation may go on in the background while training goes on."""
+
+    now: Progress
+    measures: Means
+    """On held-out rows."""
+    policies: dict[int, Policy]
+    """Those of the runs that have not failed."""
+    scores: "Future[Sequence[Mapping[str, float]]] | None"
+
+
+@dataclass
+class Recorder:
+    """Collects the results of a fleet, in memory and in its folder."""
+
+    fleet: Fleet
+    folder: RunFolder | None
+    loggers: Sequence[Logger]
+    rows: list[Row] = field(default_factory=list)
+    failures: dict[int, str] = field(default_factory=dict)
+    policies: dict[tuple[str, int], Policy] = field(default_factory=dict)
+    """The `last`, `best` and `selected` policy of each run, as far as this process knows them."""
+    pending: Pending | None = None
+
+    def begin(self) -> tuple[int, State]:
+        """The step and state to start from: those of the folder's checkpoint, if there is one."""
+        found = self.folder and self.folder.read_checkpoint(jax.eval_shape(self.fleet.begin))
+        if not self.folder or not found:
+            return 0, self.fleet.begin()
+        self.rows.extend(self.folder.rows(until=found.step))
+        self.failures.update(found.failures)
+        return found.step, found.state
+
+    def take(self, now: Progress, measures: Means, evaluate: Evaluate | None) -> None:
+        """Start to record the outcome of a chunk; `settle` completes it."""
+        for i, message in self.fleet.failures(now).items():
+            if i not in self.failures:
+                self.failures[i] = message
+                say(f"warning: {message}")
+        every = self.fleet.policies(now.state)
+        policies = {i: policy for i, policy in enumerate(every) if i not in self.failures}
+        if not policies:  # the last checkpoint stays: it is the last good one
+            raise LobsDICEError(self.failures[0])
+        # All policies, also of failed runs: an evaluation may tell runs apart by their place.
+        scores = evaluate and in_background(evaluate, every)
+        now = now._replace(state=jax.device_get(now.state))
+        self.pending = Pending(now, measures, policies, scores)
+
+    def settle(self, *, wait: bool) -> None:
+        """Record what is pending if its evaluation is done; with `wait`, wait for that."""
+        pending = self.pending
+        if pending and (wait or pending.scores is None or pending.scores.done()):
+            self._record(pending)
+            self.pending = None
+
+    def _record(self, pending: Pending) -> None:
+        """Write everything; the checkpoint comes last, as the process may be killed anywhere."""
+        now, measures, policies, scores = pending
+        results = scores.result() if scores else [{}] * len(self.fleet.members)
+        rows = []
+        for i, policy in policies.items():
+            result = results[i]
+            if result and result["return"] >= self._best_return(i):
+                self._keep("best", i, policy)
+            if measures[CRITERION][i] <= self._least_error(i):
+                self._keep("selected", i, policy)
+            self._keep("last", i, policy)
+            rows.append({"step": now.step, "run": i, "seed": self.fleet.members[i].seed, **result})
+            for found in (now.metrics, measures):
+                rows[-1] |= {name: float(values[i]) for name, values in sorted(found.items())}
+        self.rows.extend(rows)
+        for log in self.loggers:
+            log(rows)
+        if self.folder:
+            self.folder.write_rows(self.rows)
+            self.folder.write_checkpoint(Checkpoint(now.step, now.state, self.failures))
+
+    def all_policies(self, which: str) -> list[Policy]:
+        """The `last`, `best` or `selected` policy of each run, or else its last one."""
+        runs = range(len(self.fleet.members))
+        last = {i: policy for i in runs if (policy := self._kept("last", i))}
+        if len(last) < len(runs):  # some failed before their first evaluation
+            last = dict(enumerate(self.fleet.policies(self.fleet.begin()))) | last
+        return [self._kept(which, i) or last[i] for i in runs]
+
+    def _best_return(self, run: int) -> float:
+        returns = [row["return"] for row in self.rows if row["run"] == run and "return" in row]
+        return float(np.nanmax([-np.inf, *returns]))
+
+    def _least_error(self, run: int) -> float:
+        errors = [row[CRITERION] for row in self.rows if row["run"] == run]
+        return float(np.nanmin([np.inf, *errors]))
+
+    def _keep(self, which: str, run: int, policy: Policy) -> None:
+        self.policies[which, run] = policy
+        if self.folder:
+            policy.save(self.folder.policy_path(which, run))
+
+    def _kept(self, which: str, run: int) -> Policy | None:
+        """The policy of this process or, if it has none, of an earlier one."""
+        if self.folder and (which, run) not in self.policies:
+            path = self.folder.policy_path(which, run)
+            return load_policy(path) if path.exists() else None
+        return self.policies.get((which, run))
