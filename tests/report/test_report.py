@@ -21,12 +21,13 @@ from lobsdice.report.curves import MEANING, groups, mean, thinned
 from lobsdice.report.gather import Parts
 from lobsdice.report.html import Column, Html, document, number, table, tag
 from lobsdice.report.run_page import page
-from lobsdice.report.run_record import RunRecord, Variant, differences, labels, read_run
+from lobsdice.report.run_record import RunRecord, Variant, labels, read_run
 from lobsdice.report.scores import scores, summarise
 from lobsdice.report.sentences import learned
 from lobsdice.report.weights import Weights, section
 from lobsdice.training.folder import RunFolder
 from lobsdice.training.select import BESIDE, CRITERION
+from lobsdice.training.settings import differences
 
 STEPS = np.arange(0, 100, 10)
 

@@ -7,8 +7,9 @@ from lobsdice.errors import plural
 from lobsdice.report.curves import charts
 from lobsdice.report.html import Column, Html, document, section, table, tag, words
 from lobsdice.report.run_page import footer, notices
-from lobsdice.report.run_record import RunRecord, Variant, differences, flatten
+from lobsdice.report.run_record import RunRecord, Variant
 from lobsdice.report.scores import outcomes
+from lobsdice.training.settings import differences, flatten
 
 
 def page(runs: Sequence[RunRecord]) -> str:

@@ -13,6 +13,7 @@ from lobsdice.errors import LobsDICEError
 from lobsdice.experiments.control.trials import TRIALS
 from lobsdice.training.folder import RunFolder
 from lobsdice.training.loggers import Row, measured
+from lobsdice.training.settings import differences, flatten
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,19 +193,3 @@ def labels(flat: Sequence[Mapping[str, Any]], alone: str) -> list[str]:
         ", ".join(f"{key.split('.')[-1]} {values[i]}" for key, values in different.items())
         for i in range(len(flat))
     ]
-
-
-def differences(flat: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Return the keys whose values are not the same everywhere, and these values."""
-    keys = dict.fromkeys(key for one in flat for key in one)
-    values = {key: [one.get(key) for one in flat] for key in keys}
-    return {k: v for k, v in values.items() if any(x != v[0] for x in v)}
-
-
-def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested settings as one level, with names such as `algorithm.alpha`."""
-    found: dict[str, Any] = {}
-    for key, value in tree.items():
-        nested = isinstance(value, Mapping)
-        found |= flatten(value, f"{prefix}{key}.") if nested else {f"{prefix}{key}": value}
-    return found

@@ -30,6 +30,7 @@ from lobsdice.data.prepare import Data
 from lobsdice.errors import LobsDICEError
 from lobsdice.policies.policy import Policy, load_policy
 from lobsdice.training.loggers import Row
+from lobsdice.training.settings import differences, flatten
 
 CONFIG, METRICS, CHECKPOINT = "config.json", "metrics.csv", "checkpoint.safetensors"
 #: The key of a checkpoint's metadata under which all that is no array stands.
@@ -222,28 +223,13 @@ def made_with() -> dict[str, str]:
 
 def refuse_change(path: Path, old: Any, new: Any) -> None:
     """Raise, naming the first difference, unless two configurations are equal."""
-    if difference := _difference(old, new, ""):
-        raise LobsDICEError(
-            f"{path} holds another run, which cannot be resumed as this one: {difference}"
-        )
-
-
-def _difference(old: Any, new: Any, where: str) -> str | None:
-    """The first difference between two trees of plain data, in words."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        keys = dict.fromkeys([*old, *new])
-        found = (_difference(old.get(k), new.get(k), f"{where}.{k}".lstrip(".")) for k in keys)
-        return next(filter(None, found), None)
-    if isinstance(old, list) and isinstance(new, list):
-        if len(old) != len(new):
-            return f"number of {where}: {len(old)} before, {len(new)} now"
-        pairs = enumerate(zip(old, new, strict=True))
-        return next(filter(None, (_difference(*xy, f"{where}[{i}]") for i, xy in pairs)), None)
-    if old == new:
-        return None
-    if where.endswith("fingerprint"):
-        return "the data has changed"
-    return f"{where}: {json.dumps(old)} before, {json.dumps(new)} now"
+    changes = differences([flatten(old), flatten(new)])
+    if not changes:
+        return
+    name, (before, now) = next(iter(changes.items()))
+    change = f"{name}: {json.dumps(before)} before, {json.dumps(now)} now"
+    change = "the data has changed" if name.endswith("fingerprint") else change
+    raise LobsDICEError(f"{path} holds another run, which cannot be resumed as this one: {change}")
 
 
 def _warn_of_change(old: Mapping[str, str], new: Mapping[str, str]) -> None:
