@@ -1,8 +1,8 @@
 """The distance of each demonstrated transition to the offline data, relative to its spacing there.
 
 The spacing at an offline pair (s, s') is its distance to the nearest pair of *another* offline
-episode. Pairs of the same episode do not count: they are always near each other, and with them every
-demonstration would look far away. All distances are between normalised pairs.
+episode. Pairs of the same episode do not count: they are always near each other, so that with them
+every demonstration would look far away. All distances are between normalised pairs.
 
 A lone offline pair has a large spacing, but covers nothing around it. Therefore the spacing is
 limited to its `SPARSE` quantile over the offline data, or over the demonstrations if they lie
