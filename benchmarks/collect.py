@@ -13,9 +13,9 @@ import subprocess
 import sys
 import time
 
+from lobsdice.data.machine import cores
 from lobsdice.environments.tasks.collect import collect
 from lobsdice.environments.tasks.table import SOURCES, TASKS
-from lobsdice.environments.workers import cores
 
 
 def main() -> None:

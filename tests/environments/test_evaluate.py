@@ -6,7 +6,7 @@ import pytest
 from gymnasium.envs.classic_control.pendulum import PendulumEnv
 from gymnasium.envs.registration import EnvSpec
 
-from lobsdice.data.prepare import Normaliser
+from lobsdice.data.normaliser import Normaliser
 from lobsdice.data.spaces import Box, Discrete
 from lobsdice.environments.evaluate import evaluate
 from lobsdice.errors import LobsDICEError

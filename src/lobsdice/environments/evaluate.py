@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float64
 
+from lobsdice.data.machine import cores
 from lobsdice.data.spaces import Discrete
 from lobsdice.environments.gym import Environment, make, returns
 from lobsdice.environments.tasks.table import task_of
-from lobsdice.environments.workers import as_completed, cores
+from lobsdice.environments.workers import as_completed
 from lobsdice.errors import LobsDICEError, NotFiniteError, plural
 from lobsdice.policies.policy import Policy
 

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float
 
-from lobsdice.environments.workers import cores
+from lobsdice.data.machine import cores
 from lobsdice.equations import duals
 from lobsdice.errors import LobsDICEError
 from lobsdice.tabular import newton, sparse, support

@@ -1,8 +1,5 @@
 """Collection with real environments: what is recorded, and that it can be repeated."""
 
-import math
-import os
-import signal
 import subprocess
 import sys
 
@@ -14,7 +11,6 @@ from lobsdice.environments.gym import make, rollout
 from lobsdice.environments.tasks.behaviour import policy_of
 from lobsdice.environments.tasks.collect import collect, collect_ranges, episode_seed, save
 from lobsdice.environments.tasks.table import SOURCES, TASKS
-from lobsdice.environments.workers import as_completed
 from lobsdice.errors import LobsDICEError
 
 #: Short episodes of every source, so that there are enough jobs for three processes.
@@ -157,37 +153,3 @@ def test_collecting_leaves_nothing_in_the_working_directory(tmp_path):
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, check=True
     )
     assert result.stderr == b"" and not list(tmp_path.iterdir())
-
-
-@pytest.mark.skipif(os.name != "posix", reason="needs signals and process groups")
-def test_an_interrupt_ends_the_workers_too():
-    """The workers hold the other end of the pipe that is read here, so it ends when all have."""
-    # One write for each line: two processes share the pipe.
-    job = "import os, time; os.write(2, b'started\\n'); time.sleep(60)"
-    code = f"""if True:
-        import signal
-        from lobsdice.environments.workers import as_completed
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        list(as_completed(exec, [{job!r}] * 2, 2))
-        """
-    process = subprocess.Popen(
-        [sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-    assert process.stderr is not None
-    assert [process.stderr.readline() for _ in range(2)] == ["started\n"] * 2
-    os.killpg(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=20)
-    assert process.returncode == -signal.SIGINT
-    assert errors.count("Traceback") == 1 and errors.endswith("KeyboardInterrupt\n")
-
-
-def test_a_worker_that_dies_or_fails_is_reported():
-    with pytest.raises(LobsDICEError, match=r"a worker process died \(exit status 7\)"):
-        list(as_completed(os._exit, [7, 7], 2))
-    with pytest.raises(RuntimeError, match="math domain error"):
-        list(as_completed(math.sqrt, [-1.0, -1.0], 2))
-
-
-def test_work_that_cannot_be_handed_out_is_an_error_and_no_endless_wait():
-    with pytest.raises(TypeError, match="cannot pickle 'module' object"):
-        list(as_completed(repr, [math, math], 2))

@@ -14,10 +14,11 @@ import numpy as np
 
 from lobsdice.console import progress
 from lobsdice.data.episodes import Episodes
+from lobsdice.data.machine import cores
 from lobsdice.environments.gym import Environment, Policy, Recording, make, rollout
 from lobsdice.environments.tasks.behaviour import policy_of
 from lobsdice.environments.tasks.table import SOURCES, Spec, spec_of
-from lobsdice.environments.workers import as_completed, cores
+from lobsdice.environments.workers import as_completed
 from lobsdice.errors import LobsDICEError
 
 #: Below this many episodes, starting processes takes longer than it saves, and no bar is shown.

@@ -24,11 +24,11 @@ from typing import Any
 
 from lobsdice import console
 from lobsdice.data.files import atomic
+from lobsdice.data.machine import cores
 from lobsdice.data.prepare import Data, prepare
 from lobsdice.environments.evaluate import evaluate, summary
 from lobsdice.environments.tasks.table import SOURCES, spec_of
 from lobsdice.environments.tasks.task import divide, needed
-from lobsdice.environments.workers import cores
 from lobsdice.errors import LobsDICEError, plural
 from lobsdice.experiments import tables
 from lobsdice.experiments.control.episodes import BuiltIn, Source

@@ -6,8 +6,12 @@ import numpy as np
 from jaxtyping import Float
 
 from lobsdice.experiments.random_mdp import sampling
-from lobsdice.experiments.random_mdp.mdps import Instance, skeleton, spread
-from lobsdice.experiments.random_mdp.mdps import instances as make_instances
+from lobsdice.experiments.random_mdp.mdps import (
+    Instance,
+    instances as make_instances,
+    skeleton,
+    spread,
+)
 from lobsdice.experiments.random_mdp.settings import Protocol
 
 Floats = Float[np.ndarray, "..."]

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from lobsdice import console
-from lobsdice.environments.workers import as_completed, cores
+from lobsdice.data.machine import cores
+from lobsdice.environments.workers import as_completed
 from lobsdice.errors import LobsDICEError
 from lobsdice.experiments import plots, tables
 from lobsdice.experiments.random_mdp import storage

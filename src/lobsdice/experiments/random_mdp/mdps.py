@@ -1,4 +1,4 @@
-"""Random MDPs and their experts, as in the paper's appendix on random MDPs.
+"""Random MDPs and their experts, as in appendix I.1 of the paper.
 
 Each (s,a) has four different successors, with probabilities (1-β) one-hot + β Dirichlet(1,1,1,1).
 The reward is 1 in the state that makes the optimal value of s0 = 0 the least. The expert is

@@ -8,7 +8,7 @@ from lobsdice.errors import LobsDICEError
 
 @dataclass(frozen=True)
 class Protocol:
-    """The paper's section 5.1 and appendix on random MDPs, with the choices that it leaves open."""
+    """Section 5.1 and appendix I.1 of the paper, with the choices that it leaves open."""
 
     betas: tuple[float, ...] = (0.01, 0.1, 1.0)
     """How stochastic the transitions are: 0 deterministic, 1 four Dirichlet successors."""
