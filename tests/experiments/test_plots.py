@@ -4,7 +4,7 @@ import sys
 import numpy as np
 import pytest
 
-from lobsdice.catalogue import CATALOGUE
+from lobsdice.algorithms import ALGORITHMS
 from lobsdice.errors import LobsDICEError
 from lobsdice.experiments import plots
 
@@ -83,7 +83,7 @@ def test_an_algorithm_has_the_same_colour_in_every_figure(tmp_path):
         drawn = plots.learning_grid(table).axes[0].get_lines()
         return {str(line.get_label()): line.get_color() for line in drawn[: len(algorithms)]}
 
-    everything = colours("unheard-of", *CATALOGUE)
+    everything = colours("unheard-of", *ALGORITHMS)
     assert len(set(everything.values())) == len(everything)
     assert colours("rce", "bco").items() <= everything.items()
 

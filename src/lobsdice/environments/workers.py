@@ -1,7 +1,7 @@
 """A pool of processes by hand: loky 3.7 delays Ctrl-C until all jobs of a background thread end.
 
 Training evaluates in such a thread. Interrupted one second into 15 s of jobs, a program ended after
-15.8 s with loky and after 1.1 s here. Where neither pgrep nor psutil is installed, loky hung. A file
+15.8 s with loky and after 1.1 s here. Where neither pgrep nor psutil exists, loky hung. A file
 such as `random.py` in the current folder broke it. Its workers started in 0.2 s (joblib's copy: 0.8
 s), these in 0.05 s. The processes of `multiprocessing` import the user's script again, which then
 needs `if __name__ == "__main__"`, and forked ones are not safe beside the threads of JAX.

@@ -111,7 +111,7 @@ def test_a_plan_gives_its_penalty_to_every_algorithm_with_a_discriminator(files,
 )
 def test_a_grid_that_cannot_be_is_refused(wrong):
     with pytest.raises(LobsDICEError):
-        Grid(**wrong)
+        Grid(**wrong).trials()
 
 
 # ---- End to end ----

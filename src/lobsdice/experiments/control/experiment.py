@@ -81,8 +81,8 @@ def experiment(
     lengths = set() if plan.cooldown else {"steps"}
     for other in reuse:
         storage.check_alike(other, settings, apart_from={"experiment", "every"} | lengths)
-    storage.claim(folder, settings)
     trials = EXPERIMENTS[name].trials(grid)
+    storage.claim(folder, settings)
     run_all(trials, plan, make_source(data), folder, reuse=reuse, jobs=jobs)
     return [folder / SCORES, *write_tables(name, folder), *draw(name, folder)]
 

@@ -1,12 +1,11 @@
 """What the continuous-control experiments cover, and what their runs share; light to import."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from lobsdice.catalogue import CATALOGUE
 from lobsdice.environments.tasks.table import SOURCES, TASKS
 from lobsdice.errors import LobsDICEError
 
@@ -109,13 +108,7 @@ class Grid:
     """Expert episodes in a mixture (default: 100, and 400 for halfcheetah)."""
 
     def __post_init__(self):
-        for what, names, known in (
-            ("environment", self.env, TASKS),
-            ("algorithm", self.algorithms, CATALOGUE),
-        ):
-            for name in names:
-                if name not in known:
-                    raise LobsDICEError(f"there is no {what} {name!r}, only {', '.join(known)}")
+        _check_names("environment", self.env, TASKS)
         if not self.env or not self.algorithms or not self.sizes or self.seeds < 1:
             raise LobsDICEError("an experiment needs environments, algorithms, sizes and seeds")
 
@@ -128,8 +121,17 @@ class Grid:
 
     def trials(self, algorithms: Sequence[str] | None = None, **settings: Any) -> list[Trial]:
         """A run for each algorithm, task and seed."""
+        from lobsdice.algorithms import ALGORITHMS
+
+        _check_names("algorithm", self.algorithms, ALGORITHMS)
         names = self.algorithms if algorithms is None else algorithms
         return [
             Trial(name, env, mixture, seed, **settings)
             for name, (env, mixture), seed in product(names, self.tasks(), range(self.seeds))
         ]
+
+
+def _check_names(what: str, names: Sequence[str], known: Collection[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise LobsDICEError(f"there is no {what} {name!r}, only {', '.join(known)}")
