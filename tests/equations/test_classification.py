@@ -28,7 +28,7 @@ def test_auc_is_the_share_of_ordered_pairs(xp):
 
 
 def test_a_discriminator_that_knows_its_chances_is_calibrated():
-    """Of the rows with logit log 3, three in four are the expert's; of those with -log 3, one."""
+    """Three in four rows with logit log 3 are the expert's, and one in four with -log 3."""
     sure, unsure = np.log(3.0), -np.log(3.0)
     expert = jnp.array([sure, sure, sure, unsure])
     offline = jnp.array([sure, unsure, unsure, unsure])

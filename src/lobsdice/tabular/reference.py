@@ -47,6 +47,13 @@ def tabular_objective(mu, nu, *, mdp: MDP, r, d_offline, alpha: float) -> tuple[
     return duals.lagrange_dual_double(*values, gamma=mdp.gamma, alpha=alpha, **p), e
 
 
+def _log_ratio(mdp: MDP, d_expert, d_offline, mix: float) -> Array:
+    """log d^E(s,s') / d^I(s,s'); zero outside the support, where the value does not matter."""
+    pairs = jnp.einsum("sa,sat->st", d_offline, mdp.transition)
+    expert = (1 - mix) * jnp.asarray(d_expert) + mix * pairs
+    return jnp.where(pairs > 0, jnp.log(jnp.where(pairs > 0, expert / pairs, 1.0)), 0.0)
+
+
 def gradient_descent(
     mdp: MDP,
     d_expert,
@@ -61,10 +68,7 @@ def gradient_descent(
     _check_dense(mdp)
     with double_precision():
         d_offline = jnp.asarray(d_offline)
-        pairs = jnp.einsum("sa,sat->st", d_offline, mdp.transition)
-        expert = (1 - mix) * jnp.asarray(d_expert) + mix * pairs
-        # Outside the support the probability is zero, so the value of r does not matter.
-        r = jnp.where(pairs > 0, jnp.log(jnp.where(pairs > 0, expert / pairs, 1.0)), 0.0)
+        r = _log_ratio(mdp, d_expert, d_offline, mix)
 
         def objective(mu, nu):
             return tabular_objective(mu, nu, mdp=mdp, r=r, d_offline=d_offline, alpha=alpha)
@@ -75,8 +79,8 @@ def gradient_descent(
 
         zero = (jnp.zeros((mdp.states, mdp.states)), jnp.zeros(mdp.states))
         (mu, nu), history = jax.jit(lambda at: jax.lax.scan(step, at, length=steps))(zero)
-        w = duals.closed_form_weights(objective(mu, nu)[1].ravel(), alpha=alpha)
-        w = w.reshape(d_offline.shape)
+        e = objective(mu, nu)[1]
+        w = duals.closed_form_weights(e.ravel(), alpha=alpha).reshape(e.shape)
         uniform = np.full(d_offline.shape, 1 / mdp.actions)
         policy = conditional(np.asarray(d_offline * w), uniform)
         return Descent(policy, *map(np.asarray, (w, nu, mu, history)))
