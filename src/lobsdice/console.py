@@ -1,4 +1,4 @@
-"""What the user sees while waiting: a bar on a terminal, plain lines anywhere else."""
+"""Progress for users who wait: a bar on a terminal, plain lines anywhere else."""
 
 import threading
 import time
@@ -15,19 +15,19 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-#: Results go to `out`, everything said on the way to `err`, so that `--json | jq` works.
+#: Results go to `out` and messages to `err`, so that `--json | jq` works.
 out = Console(soft_wrap=True)
 err = Console(stderr=True, soft_wrap=True)
 
 Advance = Callable[..., None]
 SECONDS_BETWEEN_LINES = 5.0
-#: Seconds after which a user wants to know what is going on.
+#: Seconds after which a user wants to see progress.
 PATIENCE = 2.0
 
 
 @contextmanager
 def progress(description: str, total: int) -> Iterator[Advance]:
-    """Yield `advance(n=1, note="")`, to be called as work gets done; the note stands by the bar."""
+    """Yield `advance(n=1, note="")`, to be called as work gets done; the bar shows the note."""
     show = _bar if err.is_terminal else _lines
     with show(description, total) as advance:
         yield advance
@@ -35,7 +35,7 @@ def progress(description: str, total: int) -> Iterator[Advance]:
 
 @contextmanager
 def waiting(description: str) -> Iterator[None]:
-    """For work that cannot say how far it is: shown only once it has lasted `PATIENCE` seconds."""
+    """Show that work without a known length is going on, once it has lasted `PATIENCE` seconds."""
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -62,7 +62,7 @@ def _show_waiting(bar: Progress, description: str) -> None:
 
 
 def say(line: str) -> None:
-    """A plain line on standard error."""
+    """Print a plain line on standard error."""
     err.print(line, markup=False, highlight=False)
 
 
@@ -89,7 +89,7 @@ def _bar(description: str, total: int) -> Iterator[Advance]:
 
 @contextmanager
 def _lines(description: str, total: int) -> Iterator[Advance]:
-    """One line every few seconds, so that a log of a short job stays empty."""
+    """Print a line every few seconds; the log of a short job stays empty."""
     start = last = time.monotonic()
     done = 0
 

@@ -11,7 +11,7 @@ import onnx
 import onnxruntime
 import pytest
 
-from lobsdice.data.prepare import Normaliser
+from lobsdice.data.normaliser import Normaliser
 from lobsdice.data.spaces import ActionSpace, Box, Discrete
 from lobsdice.errors import LobsDICEError
 from lobsdice.policies.agreement import AGREEMENT, ENOUGH, difference, likely_observations, some_of
@@ -177,10 +177,8 @@ def test_a_file_that_acts_otherwise_is_not_left(tmp_path, monkeypatch, module, w
     policy, path = make(), tmp_path / "policy.py"
     if before is not None:
         path.write_text(before)
-    home = importlib.import_module(f"lobsdice.policies.{module}")
-    arrays = home.layers(policy)
-    spoilt = [(w * np.float32(wrong), b) for w, b in arrays]
-    monkeypatch.setattr(home, "layers", lambda _: spoilt)
+    spoilt = [(w * np.float32(wrong), b) for w, b in policy.layers()]
+    monkeypatch.setattr(Policy, "layers", lambda _: spoilt)
     with pytest.raises(LobsDICEError, match=r"policy\.py was not written: its actions differ"):
         WRITERS[module](policy, path, likely_observations(policy))
     assert [p.name for p in tmp_path.iterdir()] == ([] if before is None else ["policy.py"])
@@ -199,7 +197,9 @@ def test_a_python_file_that_does_not_run_is_not_left(tmp_path, monkeypatch):
 @every_writer
 @pytest.mark.parametrize("shape", [(5, 4), (3,), (0, 3)], ids=str)
 def test_observations_of_another_shape_are_a_sentence(tmp_path, module, shape):
-    with pytest.raises(LobsDICEError, match="takes observations of 3 numbers; those to check"):
+    with pytest.raises(
+        LobsDICEError, match="takes observations of 3 numbers, but those for the check"
+    ):
         WRITERS[module](make(), tmp_path / "p", np.zeros(shape))
     assert not list(tmp_path.iterdir())
 

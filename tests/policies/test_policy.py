@@ -14,7 +14,8 @@ from safetensors.numpy import load_file, save_file
 from worlds import noise, noise_data
 
 from lobsdice.algorithms.networks import Categorical, TanhGaussian, make_policy
-from lobsdice.data.prepare import Normaliser, prepare
+from lobsdice.data.normaliser import Normaliser
+from lobsdice.data.prepare import prepare
 from lobsdice.data.spaces import ActionSpace, Box, Discrete
 from lobsdice.errors import LobsDICEError
 from lobsdice.policies.policy import FACTS, Policy, load_policy

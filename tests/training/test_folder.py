@@ -104,10 +104,10 @@ def test_a_damaged_config_is_a_sentence(folder, text):
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"a,b\n1,2\n", "there are rows without a step"),
-        (b"step,seed\n8,0\n", "there are rows without a run"),
-        (b"step,run\n8,0\n1", "there are rows of another length"),
-        (b"step,run\n8,0,1\n", "there are rows of another length"),
+        (b"a,b\n1,2\n", "some rows have no step"),
+        (b"step,seed\n8,0\n", "some rows have no run"),
+        (b"step,run\n8,0\n1", "some rows are longer or shorter"),
+        (b"step,run\n8,0,1\n", "some rows are longer or shorter"),
         (b"step,run\n8,\xff\n", ""),
     ],
     ids=["no step", "no run", "cut", "too long", "no text"],
@@ -120,7 +120,7 @@ def test_damaged_metrics_are_a_sentence(folder, content, why):
 
 def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "file").touch()
-    with refused("file is a file; a run needs a folder"):
+    with refused("file is a file, but runs need a folder"):
         RunFolder(tmp_path / "file").begin(RUN, {}, resume=False)
     with refused("cannot write"):
         RunFolder(tmp_path / "file" / "below").begin(RUN, {}, resume=False)

@@ -13,8 +13,8 @@ from lobsdice.data.spaces import LOG_STD_BOUNDS, MEAN_BOUND, ActionSpace, Box
 Values = Float[Array, " n"]
 Features = Float[Array, "n features"]
 
-#: Recorded actions are moved this far inside (-1, 1): the inverse tanh of an action at the bound is
-#: infinite, and a likelihood that strains to reach it makes the policy swing from step to step.
+#: Recorded actions are kept this far inside (-1, 1). The inverse tanh of an action at the bound is
+#: infinite, and a likelihood that tries to reach it makes the policy swing from step to step.
 ACTION_MARGIN = 1e-3
 
 
@@ -41,7 +41,7 @@ class MLP(eqx.Module):
 
 
 class Scalar(eqx.Module):
-    """A real function of a state, or of a pair of states laid side by side: one number a row.
+    """A real function of rows, such as states or state pairs: one number a row.
 
     The last layer has no bias, as in the reference code.
     """
@@ -82,7 +82,7 @@ class TanhGaussian(eqx.Module):
     def sample(
         self, s: Float[Array, "*batch state"], key: Key[Array, ""]
     ) -> Float[Array, "*batch action"]:
-        """An action at each state, differentiable in the policy (reparametrised)."""
+        """Draw an action at each state, differentiable in the policy (reparametrised)."""
         mean, log_std = self.moments(s)
         return jnp.tanh(mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape))
 
@@ -100,7 +100,7 @@ class TanhGaussian(eqx.Module):
         mean, log_std = self.moments(s)
         noise = jax.random.normal(key, mean.shape)
         u = mean + jnp.exp(log_std) * noise
-        # From u rather than by `log_prob`, whose margin would misjudge actions drawn beyond it.
+        # From u, not by `log_prob`: its margin would be wrong for actions drawn beyond it.
         gaussian = -0.5 * (noise**2 + jnp.log(2 * jnp.pi)) - log_std
         log_slope = 2 * (jnp.log(2.0) - u - jax.nn.softplus(-2 * u))  # log(1 - tanh²u)
         return function(jnp.tanh(u), jnp.sum(gaussian - log_slope, axis=-1))
@@ -108,7 +108,7 @@ class TanhGaussian(eqx.Module):
     def error(
         self, s: Float[Array, "*batch state"], a: Float[Array, "*batch action"]
     ) -> Float[Array, "*batch"]:
-        """How far the middle of the policy is from an action: squared, mean over coordinates."""
+        """The squared distance of the likeliest action from `a`, averaged over coordinates."""
         return jnp.mean((jnp.tanh(self.moments(s)[0]) - a) ** 2, axis=-1)
 
 
@@ -127,7 +127,7 @@ class Categorical(eqx.Module):
         return jnp.take_along_axis(log_probs, jnp.expand_dims(a, -1), axis=-1).squeeze(-1)
 
     def sample(self, s: Float[Array, "*batch state"], key: Key[Array, ""]) -> Int[Array, "*batch"]:
-        """An action at each state; not differentiable, unlike `expect`."""
+        """Draw an action at each state; unlike `expect`, this is not differentiable."""
         return jax.random.categorical(key, self.net(s))
 
     def features(self, a: Int[Array, "*batch"]) -> Float[Array, "*batch count"]:
@@ -153,7 +153,7 @@ class Categorical(eqx.Module):
     def error(
         self, s: Float[Array, "*batch state"], a: Int[Array, "*batch"]
     ) -> Float[Array, "*batch"]:
-        """1 where the likeliest action is another one, else 0."""
+        """0 if the likeliest action is `a`, else 1."""
         return jnp.where(jnp.argmax(self.net(s), axis=-1) == a, 0.0, 1.0)
 
 
@@ -161,7 +161,7 @@ PolicyNet = TanhGaussian | Categorical
 
 
 def make_policy(key: Key[Array, ""], state_size: int, space: ActionSpace, width: int) -> PolicyNet:
-    """The policy head that an action space calls for."""
+    """A fresh policy with the head that fits the action space."""
     if isinstance(space, Box):
         return TanhGaussian(key, state_size, space.size, width)
     return Categorical(key, state_size, space.n, width)

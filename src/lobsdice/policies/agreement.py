@@ -1,4 +1,4 @@
-"""Whether an exported policy acts like the policy that it was made of."""
+"""The check that an exported policy acts like the policy it was made from."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,24 +10,24 @@ from lobsdice.data.spaces import Box, Discrete
 from lobsdice.errors import LobsDICEError
 from lobsdice.policies.policy import Policy
 
-#: How far actions may differ: as a share of their range, or discrete ones' scores as a share of
-#: the largest score.
+#: The largest difference allowed: of actions, as a share of their range; of the scores of discrete
+#: actions, as a share of the largest score.
 AGREEMENT = 1e-5
 
-#: Standard deviations from the mean up to which that holds. Beyond, float32 loses digits in any
-#: order of summation, and actions may differ in proportion: a wild row must not veto an export.
+#: Standard deviations from the mean up to which that holds. Farther out float32 loses digits, and
+#: the allowed difference grows in proportion: one wild row must not stop an export.
 FAR = 5
 
-#: Observations that a check looks at; of more, as many are taken at even distances.
+#: Number of observations in a check; of more, evenly spaced ones are taken.
 ENOUGH = 10_000
 
-#: Of the noise in the check of stochastic actions.
+#: Seed of the noise in the check of stochastic actions.
 SEED = 0
 
 Rows = Float32[np.ndarray, "n width"]
 PerRow = Float[np.ndarray, " n"]
 
-#: The actions of an exported policy: the likeliest, or drawn with the noise of a seed.
+#: An exported policy: rows and a seed (None: the likeliest action) in, actions out.
 Act = Callable[[Rows, int | None], np.ndarray]
 
 
@@ -39,19 +39,19 @@ def likely_observations(policy: Policy, count: int = 1000, *, seed: int = 0) -> 
 
 
 def some_of(policy: Policy, observations) -> Rows:
-    """Enough rows to check with, of the width that the policy takes."""
+    """Enough rows for a check, of the width that the policy takes."""
     rows = np.asarray(observations, np.float32)
     width = len(policy.normaliser.mean)
     if rows.ndim != 2 or rows.shape[1] != width or not len(rows):
         raise LobsDICEError(
-            f"the policy takes observations of {width} numbers; those to check it with are an "
-            f"array of shape {rows.shape}"
+            f"the policy takes observations of {width} numbers, but those for the check "
+            f"have the shape {rows.shape}"
         )
     return np.ascontiguousarray(rows[:: -(-len(rows) // ENOUGH)])
 
 
-def draw(policy: Policy, seed: int, count: int) -> Rows:
-    """The noise that the policy draws for so many observations."""
+def draw_noise(policy: Policy, seed: int, count: int) -> Rows:
+    """The noise that the policy draws for `count` observations."""
     space, random = policy.action_space, np.random.default_rng(seed)
     if isinstance(space, Box):
         return random.standard_normal((count, space.size), np.float32)
@@ -61,7 +61,7 @@ def draw(policy: Policy, seed: int, count: int) -> Rows:
 def require_agreement(
     path: Path, policy: Policy, observations: Rows, act: Act, *, stochastic: bool
 ) -> float:
-    """The largest difference found; more than `AGREEMENT` is an error."""
+    """Return the largest difference; raise if it exceeds `AGREEMENT`."""
     seed = SEED if stochastic else None
     batches = (observations, observations[:1])
     found = float(np.max([difference(policy, x, act(x, seed), seed) for x in batches]))
@@ -74,7 +74,7 @@ def require_agreement(
 
 
 def difference(policy: Policy, observations: Rows, actions: np.ndarray, seed: int | None) -> float:
-    """How far actions are from the policy's: see `AGREEMENT`. Infinite if of another type."""
+    """The largest difference of actions from the policy's; infinite if their type differs."""
     random = None if seed is None else np.random.default_rng(seed)
     if isinstance(policy.action_space, Discrete):
         errors = _in_score(policy.action_space, policy.scores(observations, random), actions)
@@ -97,7 +97,7 @@ def _in_range(space: Box, expected, actions: np.ndarray) -> PerRow | None:
 
 
 def _in_score(space: Discrete, scores: np.ndarray, actions: np.ndarray) -> PerRow | None:
-    """How much lower the policy scores the actions than its own: rounding may decide a tie."""
+    """The loss in score against the policy's own actions: rounding may decide a tie."""
     if actions.shape != scores.shape[:-1] or actions.dtype != np.int64:
         return None
     actions = actions.astype(np.int64)  # ONNX Runtime's are C's `long long`, another type

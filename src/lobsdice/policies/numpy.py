@@ -16,18 +16,17 @@ from lobsdice.data.files import atomic
 from lobsdice.data.spaces import LOG_STD_BOUNDS, MEAN_BOUND, Box
 from lobsdice.errors import LobsDICEError
 from lobsdice.policies.agreement import Rows, require_agreement, some_of
-from lobsdice.policies.layers import layers
 from lobsdice.policies.policy import Policy
 
-#: Seconds after which an interpreter that acts on the observations of a check is given up.
+#: Seconds that the check may take in a fresh interpreter.
 PATIENCE = 300
 
 START = '''\
 """A policy, written by lobsdice {version}. It needs Python 3.9 or newer and NumPy.
 
-`predict` takes one observation of {width} numbers, or an array of them, to {actions},
-both in the units of the recordings. With a generator, actions are drawn at random as the
-policy says; without one they are the likeliest:
+`predict` maps one observation of {width} numbers, or an array of them, to {actions}.
+Both are in the units of the recordings. Without a generator the action is the likeliest one.
+With a generator it is drawn from the policy's distribution:
 
     predict(observation)
     predict(observation, np.random.default_rng(0))
@@ -88,7 +87,7 @@ def _array(shape, text):
 
 '''
 
-#: Run by the interpreter that checks a file.
+#: The program of the interpreter that checks a file.
 CHECK = """\
 import runpy, sys
 import numpy as np
@@ -99,10 +98,10 @@ np.save(actions, runpy.run_path(file)["predict"](np.load(rows), random))
 
 
 def export_numpy(policy: Policy, path: str | Path, observations) -> float:
-    """Write a Python file, and say how far its actions on these observations are from the policy's.
+    """Write a Python file; return the largest difference of its actions from the policy's.
 
-    The difference is a share of the actions' range; a file that differs by more than 1e-5 is not
-    written.
+    It is measured on `observations`, as a share of the actions' range. A file that differs by more
+    than 1e-5 is not written.
     """
     path = Path(path)
     rows = some_of(policy, observations)
@@ -133,13 +132,13 @@ def to_source(policy: Policy) -> str:
     if box:
         arrays |= {name.upper(): array for name, array in policy.bounds._asdict().items()}
     named = "".join(f"{name} = {_array(array)}\n" for name, array in arrays.items())
-    pairs = "".join(f"    ({_array(w)}, {_array(b)}),\n" for w, b in layers(policy))
+    pairs = "".join(f"    ({_array(w)}, {_array(b)}),\n" for w, b in policy.layers())
     return f"{start}{act}{ARRAY}{named}LAYERS = [\n{pairs}]\n"
 
 
 @dataclass(frozen=True)
 class Interpreter:
-    """Acts as a Python file says, in an interpreter that knows nothing of this one."""
+    """A policy that a fresh Python interpreter runs from a file."""
 
     path: Path
 
@@ -155,7 +154,7 @@ class Interpreter:
         try:
             result = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
         except subprocess.TimeoutExpired as error:
-            raise LobsDICEError(f"the exported file has not acted in {PATIENCE} s") from error
+            raise LobsDICEError(f"the exported file gave no actions within {PATIENCE} s") from error
         if result.returncode:
             reason = (result.stderr.strip().splitlines() or ["no reason given"])[-1]
             raise LobsDICEError(f"the exported file does not run: {reason}")

@@ -1,7 +1,7 @@
 """A policy as an ONNX graph: the user's units on both sides, normaliser and bounds inside.
 
 observation  float32 [batch, width]
-noise        float32 [batch, size], of stochastic policies alone: standard normal for actions
+noise        float32 [batch, size], only for stochastic policies: standard normal for actions
              in a box, standard Gumbel (-log(-log(u)), u uniform in (0, 1)) for discrete ones
 action       float32 [batch, size], or int64 [batch]
 """
@@ -19,21 +19,20 @@ from lobsdice import __version__
 from lobsdice.data.files import atomic
 from lobsdice.data.spaces import LOG_STD_BOUNDS, MEAN_BOUND, Box
 from lobsdice.errors import require
-from lobsdice.policies.agreement import Rows, draw, require_agreement, some_of
-from lobsdice.policies.layers import layers
+from lobsdice.policies.agreement import Rows, draw_noise, require_agreement, some_of
 from lobsdice.policies.policy import Policy
 
-#: Old enough for the runtimes of the last years, on whatever device.
+#: Old enough for the runtimes of recent years, on any device.
 OPSET, IR_VERSION = 17, 8
 
 
 def export_onnx(
     policy: Policy, path: str | Path, observations, *, stochastic: bool = False
 ) -> float:
-    """Write an ONNX file, and say how far its actions on these observations are from the policy's.
+    """Write an ONNX file; return the largest difference of its actions from the policy's.
 
-    The difference is a share of the actions' range; a file that differs by more than 1e-5 is not
-    written.
+    It is measured on `observations`, as a share of the actions' range. A file that differs by more
+    than 1e-5 is not written.
     """
     path = Path(path)
     rows = some_of(policy, observations)
@@ -65,7 +64,7 @@ def to_onnx(policy: Policy, *, stochastic: bool = False) -> Any:
 
 
 def metadata(policy: Policy, stochastic: bool) -> dict[str, str]:
-    """What the file says of itself."""
+    """The metadata of the file."""
     kind = "standard normal" if isinstance(policy.action_space, Box) else "standard Gumbel"
     return {
         "lobsdice_version": __version__,
@@ -78,34 +77,34 @@ def metadata(policy: Policy, stochastic: bool) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Session:
-    """Acts as an ONNX file says."""
+    """A policy that ONNX Runtime runs from a file."""
 
     path: Path
     policy: Policy
-    """For the kind of its noise."""
+    """It determines the kind of noise."""
 
     def __call__(self, observations: Rows, seed: int | None) -> np.ndarray:
         runtime = _require("onnxruntime")
         options = runtime.SessionOptions()
-        options.log_severity_level = 3  # it would speak of devices that it does not find
+        options.log_severity_level = 3  # no warnings about devices that it does not find
         session = runtime.InferenceSession(self.path, options, providers=["CPUExecutionProvider"])
         feed = {"observation": observations}
         if seed is not None:
-            feed["noise"] = draw(self.policy, seed, len(observations))
+            feed["noise"] = draw_noise(self.policy, seed, len(observations))
         (action,) = session.run(["action"], feed)
         return np.asarray(action)
 
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes and constants, as they are added; every name in it is that of one value."""
+    """An ONNX graph under construction. Each value has its own name."""
 
     onnx: Any
     nodes: list[Any] = field(default_factory=list)
     constants: list[Any] = field(default_factory=list)
 
     def add(self, kind: str, *inputs: str, to: str, **attributes: Any) -> str:
-        """A node; the name of its output."""
+        """Add a node; return the name of its output."""
         self.nodes.append(self.onnx.helper.make_node(kind, inputs, [to], **attributes))
         return to
 
@@ -127,19 +126,19 @@ class Graph:
 
 
 def _add_hidden(graph: Graph, policy: Policy) -> str:
-    """All but the last layer."""
+    """Add all layers but the last; return the name of the output."""
     mean = graph.constant("mean", policy.normaliser.mean)
     scale = graph.constant("scale", policy.normaliser.scale)
     x = graph.add("Sub", "observation", mean, to="centred")
     x = graph.add("Div", x, scale, to="state")
-    for i, (weight, bias) in enumerate(layers(policy)[:-1]):
+    for i, (weight, bias) in enumerate(policy.layers()[:-1]):
         x = graph.affine(x, weight, bias, to=f"layer_{i}")
         x = graph.add("Relu", x, to=f"hidden_{i}")
     return x
 
 
 def _add_box(graph: Graph, policy: Policy, box: Box, stochastic: bool) -> None:
-    hidden, (weight, bias), n = _add_hidden(graph, policy), layers(policy)[-1], box.size
+    hidden, (weight, bias), n = _add_hidden(graph, policy), policy.layers()[-1], box.size
     x = graph.affine(hidden, weight[:, :n], bias[:n], to="location")
     x = graph.clipped(x, -MEAN_BOUND, MEAN_BOUND, to="location_clipped")
     if stochastic:
@@ -157,7 +156,7 @@ def _add_box(graph: Graph, policy: Policy, box: Box, stochastic: bool) -> None:
 
 
 def _add_discrete(graph: Graph, policy: Policy, stochastic: bool) -> None:
-    x = graph.affine(_add_hidden(graph, policy), *layers(policy)[-1], to="scores")
+    x = graph.affine(_add_hidden(graph, policy), *policy.layers()[-1], to="scores")
     if stochastic:
         x = graph.add("Add", x, "noise", to="noisy_scores")
     graph.add("ArgMax", x, to="action", axis=-1, keepdims=0)

@@ -26,12 +26,12 @@ from lobsdice.errors import LobsDICEError, NotFiniteError
 
 Action = Float32[np.ndarray, "*n action"] | Int64[np.ndarray, "*n"] | np.int64
 
-#: The key of a policy file's metadata under which all that is no array stands.
+#: The key of the file's metadata that holds everything but the arrays.
 FACTS = "lobsdice_policy"
 
 
 class Bounds(NamedTuple):
-    """What takes actions from [-1, 1] to the user's units."""
+    """The map of actions from [-1, 1] to the user's units."""
 
     centre: Float32[np.ndarray, " action"]
     half: Float32[np.ndarray, " action"]
@@ -41,7 +41,7 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Policy:
-    """From an observation, or an array of them, to an action."""
+    """A function from an observation, or an array of them, to an action."""
 
     weights: tuple[Float32[np.ndarray, "_ _"], ...]
     biases: tuple[Float32[np.ndarray, " _"], ...]
@@ -65,7 +65,7 @@ class Policy:
     def scores(
         self, observation, random: np.random.Generator | None = None
     ) -> Float[np.ndarray, "*n actions"]:
-        """Of each discrete action: its log probability and a constant, and noise for a draw."""
+        """The log probability of each discrete action, up to a constant; with noise if random."""
         scores = self._network(observation)
         return scores if random is None else scores + random.gumbel(size=scores.shape)
 
@@ -75,7 +75,7 @@ class Policy:
         return self(observation, None if deterministic else np.random.default_rng()), state
 
     def save(self, path: str | Path) -> None:
-        """Write the policy to one file, for `load_policy`."""
+        """Write the policy to one file, which `load_policy` reads."""
         arrays = {f"weight_{i}": w for i, w in enumerate(self.weights)}
         arrays |= {f"bias_{i}": b for i, b in enumerate(self.biases)}
         arrays |= {"mean": self.normaliser.mean, "scale": self.normaliser.scale}
@@ -89,7 +89,7 @@ class Policy:
             temporary.write_bytes(save(arrays, metadata={FACTS: json.dumps(facts)}))
 
     def _network(self, observation) -> np.ndarray:
-        with np.errstate(over="ignore"):  # what is too large is refused below
+        with np.errstate(over="ignore"):  # a number that is too large is refused below
             x = np.asarray(observation, np.float32)
         _check_observation(x, len(self.normaliser.mean))
         x = self.normaliser(x)
@@ -99,9 +99,15 @@ class Policy:
             np.maximum(x, 0, out=x)
         return x @ self.weights[-1] + self.biases[-1]
 
+    def layers(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The weights and biases of each layer, for exports."""
+        # No observation is the absorbing state: its indicator is 0, so its weights do nothing.
+        first = self.weights[0][: len(self.normaliser.mean)]
+        return list(zip((first, *self.weights[1:]), self.biases, strict=True))
+
     @cached_property
     def bounds(self) -> Bounds:
-        """Of actions in a box."""
+        """The bounds of actions in a box."""
         box = self.action_space
         assert isinstance(box, Box)
         centre, end = (box.decode(np.full(box.size, x, np.float32)) for x in (0, 1))
@@ -111,7 +117,7 @@ class Policy:
 
 
 def _check_observation(x: np.ndarray, width: int) -> None:
-    """Raise on what would silently give a useless action."""
+    """Raise on observations that would silently give a useless action."""
     if x.shape[-1:] != (width,):
         raise LobsDICEError(
             f"the policy takes observations of {width} numbers, not of shape {x.shape}"
@@ -124,7 +130,7 @@ def _check_observation(x: np.ndarray, width: int) -> None:
 
 
 def load_policy(path: str | Path) -> Policy:
-    """The policy that `Policy.save` wrote. Nothing is unpickled, and JAX is not needed."""
+    """Read a policy that `Policy.save` wrote. Nothing is unpickled, and JAX is not needed."""
     try:
         with safe_open(path, framework="numpy") as file:
             facts = json.loads((file.metadata() or {})[FACTS])
@@ -160,6 +166,6 @@ def _check(policy: Policy) -> None:
     if [x.shape for x in arrays] != wanted or sizes[-1] != outputs:
         raise ValueError("its arrays do not fit each other")
     if len(normaliser.names) not in (0, width):
-        raise ValueError(f"it names {len(normaliser.names)} of {width} observed numbers")
+        raise ValueError(f"it has {len(normaliser.names)} names for {width} observed numbers")
     if not all(x.dtype == np.float32 and np.isfinite(x).all() for x in arrays):
-        raise ValueError("its arrays hold other things than finite float32 numbers")
+        raise ValueError("its arrays are not all finite float32 numbers")

@@ -1,4 +1,4 @@
-"""A run's folder: what training writes, and how it goes on after an interruption.
+"""The run folder: the files of a fleet, from which an interrupted training continues.
 
     config.json              everything that determines the run, and what it was made with
     metrics.csv              tidy rows: step, run, seed, returns, losses
@@ -33,17 +33,17 @@ from lobsdice.training.loggers import Row
 from lobsdice.training.settings import differences, flatten
 
 CONFIG, METRICS, CHECKPOINT = "config.json", "metrics.csv", "checkpoint.safetensors"
-#: The key of a checkpoint's metadata under which all that is no array stands.
+#: The key of a checkpoint's metadata that holds everything but the arrays.
 FACTS = "lobsdice_checkpoint"
 
 
 class Checkpoint(NamedTuple):
-    """All that is needed to go on."""
+    """Everything that is needed to continue."""
 
     step: int
     state: Any
     failures: dict[int, str]
-    """For each run of the fleet that has stopped, when and why."""
+    """For each run that has stopped, the step and the reason."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class RunFolder:
     path: Path
 
     def begin(self, run: Mapping[str, Any], about: Mapping[str, Any], *, resume: bool) -> None:
-        """Write down what is to be run, or check that it is what the folder holds."""
+        """Write config.json, or with `resume` check that the folder holds the same runs."""
         if not resume:
             self.refuse_existing()
             config = {"run": run, "made_with": made_with(), "about": about}
@@ -66,16 +66,16 @@ class RunFolder:
         self._sweep()
 
     def refuse_existing(self) -> None:
-        """Raise unless a new run can be begun here."""
+        """Raise if the folder already holds runs."""
         if self.path.exists() and not self.path.is_dir():
-            raise LobsDICEError(f"{self.path} is a file; a run needs a folder")
+            raise LobsDICEError(f"{self.path} is a file, but runs need a folder")
         if any((self.path / name).exists() for name in (CONFIG, CHECKPOINT)):
             raise LobsDICEError(
                 f"{self.path} already holds a run; resume it, or choose another folder"
             )
 
     def config(self) -> dict[str, Any]:
-        """What `begin` wrote."""
+        """The contents of config.json."""
         path = self.path / CONFIG
         try:
             config = json.loads(path.read_text())
@@ -88,7 +88,7 @@ class RunFolder:
         return config
 
     def write_rows(self, rows: Sequence[Row]) -> None:
-        """Replace metrics.csv; columns stand in the order in which they first appear."""
+        """Replace metrics.csv; columns are in the order in which they first appear."""
         columns = list(dict.fromkeys(key for row in rows for key in row))
         with atomic(self.path / METRICS) as temporary, temporary.open("w", newline="") as file:
             writer = csv.DictWriter(file, columns, restval="")
@@ -96,10 +96,10 @@ class RunFolder:
             writer.writerows(rows)
 
     def rows(self, *, until: int | None = None) -> list[Row]:
-        """The rows of metrics.csv, of steps up to `until`."""
+        """The rows of metrics.csv; with `until`, only those up to that step."""
         rows = read_rows(self.path / METRICS)
         if not all(isinstance(row.get("run"), int) for row in rows):
-            raise LobsDICEError(f"{self.path / METRICS} is damaged: there are rows without a run")
+            raise LobsDICEError(f"{self.path / METRICS} is damaged: some rows have no run")
         return [row for row in rows if until is None or row["step"] <= until]
 
     def write_checkpoint(self, checkpoint: Checkpoint) -> None:
@@ -112,7 +112,7 @@ class RunFolder:
             temporary.write_bytes(save(arrays, metadata=metadata))
 
     def read_checkpoint(self, like: Any) -> Checkpoint | None:
-        """The last checkpoint, if there is one; its state has the structure of `like`."""
+        """The last checkpoint, or None; its state has the structure of `like`."""
         path = self.path / CHECKPOINT
         if not path.exists():
             return None
@@ -125,7 +125,7 @@ class RunFolder:
         return Checkpoint(facts["step"], state, facts["failures"])
 
     def failures(self) -> dict[int, str]:
-        """For each run that had stopped at the last checkpoint, when and why."""
+        """For each run that had stopped at the last checkpoint, the step and the reason."""
         path = self.path / CHECKPOINT
         if not path.exists():
             return {}
@@ -137,7 +137,7 @@ class RunFolder:
         return self.path / "policies" / f"{which}-{run}.safetensors"
 
     def policies(self, which: str = "last") -> dict[int, Policy]:
-        """The `last`, `best` or `selected` policy of each run that has one; some failed early."""
+        """The `last`, `best` or `selected` policy of each run; runs that failed early have none."""
         paths = {i: self.policy_path(which, i) for i in range(len(self.config()["run"]["runs"]))}
         found = {i: load_policy(path) for i, path in paths.items() if path.exists()}
         if not found:
@@ -145,7 +145,7 @@ class RunFolder:
         return found
 
     def _digest(self) -> str:
-        """A short name for the run, configuration and data."""
+        """A hash of the configuration, data included."""
         text = json.dumps(self.config()["run"], sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
@@ -159,7 +159,7 @@ class RunFolder:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """A checkpoint's file, and all in it that is no array."""
+    """An open checkpoint file, and its contents other than arrays."""
     try:
         with safe_open(path, framework="numpy") as file:
             facts = json.loads((file.metadata() or {})[FACTS])
@@ -170,7 +170,7 @@ def _opened(path: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a table of steps, without its empty cells; none where there is no file."""
+    """The rows of a CSV file with a column `step`, without empty cells; none without a file."""
     if not path.exists():
         return []
     try:
@@ -178,24 +178,24 @@ def read_rows(path: Path) -> list[Row]:
             lines = list(csv.DictReader(file))
     except (csv.Error, UnicodeError) as error:
         raise LobsDICEError(f"{path} is damaged: {error}") from error
-    # None is the key of cells beyond the header, and the value where a row ends before it.
+    # csv uses None as the key of surplus cells, and as the value of missing ones.
     if any(None in (*line, *line.values()) for line in lines):
-        raise LobsDICEError(f"{path} is damaged: there are rows of another length than its header")
+        raise LobsDICEError(f"{path} is damaged: some rows are longer or shorter than its header")
     rows: list[Row] = [{k: _number(v) for k, v in line.items() if v != ""} for line in lines]
     if not all(isinstance(row.get("step"), int) for row in rows):
-        raise LobsDICEError(f"{path} is damaged: there are rows without a step")
+        raise LobsDICEError(f"{path} is damaged: some rows have no step")
     return rows
 
 
 def named_leaves(tree: Any) -> list[tuple[str, Any]]:
-    """The leaves of a tree with their places in it, such as `.nets.policy.net.weights[0]`."""
+    """The leaves of a tree with their paths, such as `.nets.policy.net.weights[0]`."""
     return [
         (jax.tree_util.keystr(path), x) for path, x in jax.tree_util.tree_leaves_with_path(tree)
     ]
 
 
 def fingerprint(data: Data) -> str:
-    """A short name for everything in a data set that training and its policies depend on."""
+    """A hash of everything in a dataset that training and its policies depend on."""
     digest = hashlib.blake2b(digest_size=16)
     normaliser = data.normaliser
     parts = (data.init, *data.expert, *data.offline, *(data.labelled or ()))
@@ -212,7 +212,7 @@ def describe(hyperparameters: Any) -> dict[str, Any]:
 
 
 def made_with() -> dict[str, str]:
-    """What the last bits of a run depend on, besides its configuration."""
+    """The versions and the device, on which the last bits of a run depend."""
     return {
         "lobsdice": __version__,
         "jax": jax.__version__,
@@ -222,7 +222,7 @@ def made_with() -> dict[str, str]:
 
 
 def refuse_change(path: Path, old: Any, new: Any) -> None:
-    """Raise, naming the first difference, unless two configurations are equal."""
+    """Raise if two configurations differ; the error names the first difference."""
     changes = differences([flatten(old), flatten(new)])
     if not changes:
         return

@@ -1,6 +1,6 @@
-"""Where the rows of a run go besides metrics.csv: the terminal, TensorBoard, Weights & Biases.
+"""Loggers, which show rows of metrics: in the terminal, TensorBoard, and Weights & Biases.
 
-A logger is anything that can be called with the rows of a step, one for each run of the fleet.
+A logger is any function of the rows of a step, one row for each run of the fleet.
 """
 
 import os
@@ -21,20 +21,20 @@ from lobsdice.errors import LobsDICEError, require
 Row = dict[str, Any]
 Logger = Callable[[Sequence[Row]], None]
 
-#: Columns that say which row it is; all others are measured.
+#: Columns that identify a row. All others are measurements.
 NAMES = ("step", "run", "seed")
-#: What a narrow terminal should show before all else.
+#: Columns that a narrow terminal shows first.
 FIRST = ("step", "runs", "score", "return")
-#: Where there is no terminal, a line holds the columns that would stand side by side in this width.
+#: Width of a line where there is no terminal.
 LINE = 120
 
 
 @dataclass
 class LiveTable:
-    """A line for each step that is logged: the mean of every column over the runs."""
+    """Prints a line for each logged step: the mean of every column over the runs."""
 
     widths: dict[str, int] = field(default_factory=dict)
-    """Of the columns shown; chosen when the first line is printed."""
+    """The widths of the columns, chosen when the first line is printed."""
 
     def __call__(self, rows: Sequence[Row]) -> None:
         if not rows:
@@ -51,21 +51,21 @@ class LiveTable:
 
 
 def summary(rows: Sequence[Row]) -> Row:
-    """The rows of one step as one: the mean of each column, and the number of runs if several."""
+    """The mean of each column over the rows of a step, and the number of runs if several."""
     runs = {"runs": len(rows)} if len(rows) > 1 else {}
     means = {name: float(np.mean([row[name] for row in rows])) for name in measured(rows[0])}
     return {"step": rows[0]["step"]} | runs | means
 
 
 def fitting(row: Row, width: int) -> dict[str, int]:
-    """As many columns as stand side by side in `width`, the foremost first, and their widths."""
+    """The columns that fit into `width`, the most important first, with their widths."""
     names = [*(name for name in FIRST if name in row), *(n for n in row if n not in FIRST)]
     ends = np.cumsum([max(len(name), 9) + 2 for name in names]) - 2
     return {n: max(len(n), 9) for n, end in zip(names, ends, strict=True) if end <= width}
 
 
 def measured(row: Row) -> dict[str, float | int]:
-    """What a row says besides which row it is."""
+    """The measurements of a row."""
     return {name: value for name, value in row.items() if name not in NAMES}
 
 
@@ -77,7 +77,7 @@ def _text(value: float | int | None) -> str:
 
 @dataclass
 class Pace:
-    """Tells a progress bar of steps done and their rate; the first piece, which compiles, aside."""
+    """Tells a progress bar the steps done and their rate, without the piece that compiles."""
 
     advance: console.Advance
     left: int
@@ -85,7 +85,7 @@ class Pace:
     since: float | None = None
 
     def begin(self, done: int) -> None:
-        """Before the first step of this process; `done` of them were taken earlier."""
+        """Start, with `done` steps already taken by earlier processes."""
         self.advance(done, note="compiling ..." if self.left else "")
         if self.left and not console.err.is_terminal:
             console.say("compiling ...")
@@ -105,7 +105,7 @@ class Pace:
 
 
 class TensorBoard:
-    """Event files for TensorBoard in `folder`, in a folder of its own for each run."""
+    """Writes event files for TensorBoard, in a subfolder of `folder` for each run."""
 
     def __init__(self, folder: str | Path):
         names = ("proto.event_pb2", "event_file_writer", "summary")
@@ -123,7 +123,7 @@ class TensorBoard:
             raise LobsDICEError(f"cannot write {self.folder}: {error.strerror or error}") from error
 
     def _log(self, row: Row) -> None:
-        # Not by the SummaryWriter, whose thread may lose the last rows when the program ends.
+        # Not with SummaryWriter: its thread may lose the last rows when the program ends.
         if row["run"] not in self.writers:
             self.writers[row["run"]] = self._open(row)
         writer = self.writers[row["run"]]
@@ -135,7 +135,7 @@ class TensorBoard:
         path = self.folder / f"run-{row['run']}"
         path.mkdir(parents=True, exist_ok=True)
         writer = self.files.EventsWriter(str(path / "events"), f".{os.getpid()}.{row['step']}")
-        # Steps from here on that an interrupted process left in older files are not to be shown.
+        # It hides later steps that an interrupted process left in older files.
         start = self.events.SessionLog(status=self.events.SessionLog.START)
         writer.write_event(self._event(row, session_log=start))
         return writer
@@ -150,10 +150,10 @@ def _close(writers: dict[int, Any]) -> None:
 
 
 class WandB:
-    """Weights & Biases: a group `name` in `project`, with one of its runs for each run of ours.
+    """Logs to Weights & Biases: one of its runs for each run, in a group `name` of `project`.
 
-    Whether it is online, offline or disabled is left to the user's environment (WANDB_MODE).
-    With the same `identity` an interrupted run goes on where it was.
+    The user's environment (WANDB_MODE) decides if it is online, offline or disabled. With the same
+    `identity` an interrupted run continues.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
-"""Choosing among runs, and among the checkpoints of a run, by offline measures alone.
+"""The choice among runs, and among the checkpoints of a run, by offline measures alone.
 
-The criterion is the error of the policy on the demonstrations: how far its actions there are from
-those that recordings took to move in the same way (`diagnostics.infer_actions`). It looks at the
-policy itself, where the expert goes, and not at what the training of a run says of itself; so runs
-compare whatever their hyperparameters and algorithms. docs/select.md says how far to trust it.
+The criterion is the policy's error on the demonstrations: the distance of its actions there from
+those by which the logs move in the same way (`diagnostics.infer_actions`). It looks at the policy
+itself and not at the losses of its training. So runs with any hyperparameters and algorithms can be
+compared. docs/select.md says how far to trust it.
 """
 
 import math
@@ -16,15 +16,15 @@ from lobsdice.errors import LobsDICEError
 from lobsdice.training.folder import METRICS, RunFolder
 from lobsdice.training.loggers import Row
 
-#: The column of metrics.csv that decides: the smaller, the better.
+#: The column of metrics.csv that decides; smaller is better.
 CRITERION = "demonstration_error"
-#: What is told beside it, of the algorithms that log it.
+#: Other columns that are reported, if the algorithm logs them.
 BESIDE = ("action_error", "expert_distance", "flow_residual", "effective_share")
-#: All that is looked at: returns and scores are not.
+#: The columns that are read. Returns and scores are not among them.
 COLUMNS = ("step", "run", "seed", CRITERION, *BESIDE)
 
-#: What tells the rows of a measure from others: the data's fingerprint, and what is held out of it.
-Source = tuple[str, bool | None]
+#: The rows on which runs were measured: the fingerprint of the data, and whether rows are held out.
+MeasuredOn = tuple[str, bool | None]
 
 
 @dataclass(frozen=True)
@@ -36,16 +36,16 @@ class Candidate:
     seed: int
     step: int
     criterion: float
-    """The smaller, the better; infinite where it cannot be told."""
+    """Smaller is better; infinite if unknown."""
     beside: dict[str, float]
     """Other measures, which do not decide."""
     last: bool
-    """Whether it is the run's last checkpoint so far."""
+    """True for the run's last checkpoint so far."""
     policy: Path | None
-    """The file of the policy, if that of this step is kept."""
+    """The file of the policy, if the policy of this step is kept."""
 
     def report(self) -> dict[str, Any]:
-        """As plain data."""
+        """The candidate as plain data."""
         return {
             "folder": str(self.folder),
             "run": self.run,
@@ -58,25 +58,25 @@ class Candidate:
 
 
 class Choice(NamedTuple):
-    """What a folder has to choose from."""
+    """The candidates of a run folder."""
 
-    measured_on: dict[Source, str]
-    """The rows that its runs were measured on, and one of the runs."""
+    measured_on: dict[MeasuredOn, str]
+    """The rows that its runs were measured on, each with one of the runs."""
     candidates: list[Candidate]
 
 
 def select(folders: Iterable[str | Path], *, checkpoints: bool = False) -> list[Candidate]:
-    """The runs of some folders at their last checkpoints, or at all of them, the best first.
+    """Rank the runs of some folders at their last checkpoints, or at all of them, the best first.
 
-    By offline measures alone: no return or score is looked at. The runs must have learned from
-    the same rows, as measures on other rows do not compare. Of each run two policies are kept that
-    this may lead to: the last, and the `selected` one, of the step at which its error was least.
+    Only offline measures count: returns and scores are not read. The runs must have learned from
+    the same rows, because measures on different rows do not compare. Training keeps two policies
+    of each run that this may choose: the last one, and the `selected` one, whose error was least.
     """
     return rank([choice(Path(folder)) for folder in folders], checkpoints=checkpoints)
 
 
 def choice(path: Path) -> Choice:
-    """What a folder has to choose from; it is read once."""
+    """Read the candidates of a run folder."""
     folder = RunFolder(path)
     measured_on = _measured_on(folder)
     _refuse_other_rows(measured_on)
@@ -84,16 +84,16 @@ def choice(path: Path) -> Choice:
 
 
 def rank(choices: Sequence[Choice], *, checkpoints: bool = False) -> list[Candidate]:
-    """The candidates of all folders at their last checkpoints, or at all, the best first."""
+    """Rank the candidates of all folders, at their last checkpoints or at all, the best first."""
     if not choices:
-        raise LobsDICEError("there is nothing to choose from: name the folders of runs")
+        raise LobsDICEError("there is nothing to choose from: name one or more run folders")
     _refuse_other_rows({rows: run for one in choices for rows, run in one.measured_on.items()})
     found = [c for one in choices for c in one.candidates if c.last or checkpoints]
-    # As in training: of equally good checkpoints the later one is kept.
+    # As in training: the later one of equally good checkpoints is kept.
     return sorted(found, key=lambda candidate: (candidate.criterion, -candidate.step))
 
 
-def _measured_on(folder: RunFolder) -> dict[Source, str]:
+def _measured_on(folder: RunFolder) -> dict[MeasuredOn, str]:
     config = folder.config()["run"]
     return {
         (config["data"][run["data"]]["fingerprint"], run["options"].get("hold_out")): (
@@ -103,7 +103,7 @@ def _measured_on(folder: RunFolder) -> dict[Source, str]:
     }
 
 
-def _refuse_other_rows(measured_on: Mapping[Source, str]) -> None:
+def _refuse_other_rows(measured_on: Mapping[MeasuredOn, str]) -> None:
     """Raise unless all runs were measured on the same rows."""
     if len(measured_on) > 1:
         one, other, *_ = measured_on.values()
@@ -114,7 +114,7 @@ def _refuse_other_rows(measured_on: Mapping[Source, str]) -> None:
 
 
 def _candidates(folder: RunFolder) -> list[Candidate]:
-    """Every run of a folder at every step that was logged."""
+    """Every run of a folder at every logged step."""
     runs: dict[int, list[Row]] = {}
     for row in folder.rows():
         runs.setdefault(row["run"], []).append({k: row[k] for k in COLUMNS if k in row})
