@@ -111,7 +111,7 @@ def test_observations_of_another_width_are_one_line(lobsdice, tmp_path, recordin
     folder = make_run(tmp_path / "run", [make_policy(BOX, width=4)], offline=[str(recording)])
     result = lobsdice("export", folder, "--onnx", tmp_path / "p.onnx")
     assert result.code == 2 and len(result.err.splitlines()) == 1
-    assert "the policy takes observations of 4 numbers; those to check it with" in result.err
+    assert "the policy takes observations of 4 numbers, but those for the check have" in result.err
     assert not (tmp_path / "p.onnx").exists()
 
 
