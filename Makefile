@@ -18,7 +18,7 @@ help:
 	@echo "make demo    record Hopper data, learn from it by watching, draw the learning curves"
 	@echo "make test    run the tests"
 	@echo "make docs    build the documentation's site into site/"
-	@echo "make lint    ruff and pyright"
+	@echo "make lint    ruff, pyright and the layers of imports"
 	@echo "make format  let ruff put the code in order"
 	@echo "make clean   remove what make has made"
 
@@ -38,6 +38,7 @@ lint: $(INSTALLED)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pyright
+	$(BIN)/lint-imports --no-logo --no-cache
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix
