@@ -30,7 +30,7 @@ def page(audit: Audit) -> str:
         section("Along the demonstrations", curves(audit.coverage)),
         section("Longest uncovered parts", rows_of(audit.uncovered, "Longest uncovered parts")),
         section("Closest offline episodes", rows_of(audit.closest, "Closest offline episodes")),
-        section("Numbers", (join([tag("h3", n), facts(report[n], label=n)]) for n in numbers)),
+        section("Numbers", (join(tag("h3", n), facts(report[n], label=n)) for n in numbers)),
     )
 
 
@@ -51,7 +51,7 @@ def reasons(audit: Audit) -> Html:
             "their actions.",
         )
     rate = audit.rate and tag("p", tag("strong", "Rates: ", class_="bad"), f"{audit.rate.remark}.")
-    return join([tag("p", f"{audit.reason}."), leak, rate])
+    return join(tag("p", f"{audit.reason}."), leak, rate)
 
 
 def curves(coverage: Coverage, most: int = MOST_CURVES) -> Html:
@@ -63,17 +63,11 @@ def curves(coverage: Coverage, most: int = MOST_CURVES) -> Html:
         f"data there, on a logarithmic axis. Above {FACTOR:g}, the dashed line, a transition is "
         "uncovered."
     )
-    return join(
-        [
-            tag("p", explained),
-            tag(
-                "div", (_curve(coverage, i) for i in episodes[:most].tolist()), class_="charts wide"
-            ),
-            tag("p", f"Not drawn: {plural(rest, 'more demonstration')}.", class_="quiet")
-            if rest > 0
-            else None,
-        ]
+    drawn = tag(
+        "div", (_curve(coverage, i) for i in episodes[:most].tolist()), class_="charts wide"
     )
+    more = tag("p", f"Not drawn: {plural(rest, 'more demonstration')}.", class_="quiet")
+    return join(tag("p", explained), drawn, more if rest > 0 else None)
 
 
 def _curve(coverage: Coverage, episode: int) -> Html:

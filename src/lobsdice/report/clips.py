@@ -19,7 +19,7 @@ from lobsdice.environments.evaluate import check_actions, episode_seeds
 from lobsdice.environments.gym import returns
 from lobsdice.environments.play import UNKNOWN_SPEED, open_environment
 from lobsdice.policies.policy import Policy
-from lobsdice.report.html import Html, join, tag
+from lobsdice.report.html import Html, tag
 
 FRAMES, FRAMES_PER_SECOND = 60, 12.5
 #: Frames side by side in the picture, width of a frame, image quality.
@@ -133,7 +133,7 @@ def section(clips: Clips) -> Html:
     slider = tag("input", type="range", min=0, max=last, value=0, aria_label="Moment of the clip")
     player = tag("div", tag("button", "Play", type="button"), slider, class_="player")
     films = tag("div", map(_figure, shown), class_="clips")
-    return tag("div", join([films, player]), class_="films", data_seconds=f"{clips.seconds:g}")
+    return tag("div", films, player, class_="films", data_seconds=f"{clips.seconds:g}")
 
 
 def _figure(clip: Clip) -> Html:

@@ -25,10 +25,7 @@ MEANING = {
     "ratio_loss": ("Discriminator loss", "Demonstrations against logs; 1.386 is chance."),
     "critic_loss": ("Critic loss", ""),
     "cloning_loss": ("Cloning loss", ""),
-    "inverse_loss": (
-        "Inverse model loss",
-        "Minus the log-likelihood of the actions given (s, s').",
-    ),
+    "inverse_loss": ("Inverse model loss", "Minus the log-likelihood of actions given (s, s')."),
     "nu_penalty": ("Gradient penalty of ν", ""),
     "mu_penalty": ("Gradient penalty of μ", ""),
     "ratio_penalty": ("Gradient penalty of r", "r is the log density ratio of the discriminator."),
@@ -42,10 +39,7 @@ MEANING = {
         "The probability that it ranks a demonstrated pair above a logged one; 0.5 is chance.",
     ),
     "ratio_calibration": ("Calibration error", "The error of the discriminator's probabilities."),
-    "flow_residual": (
-        "Flow residual",
-        "The violation of the flow constraint by the weighted logs; 0 is best.",
-    ),
+    "flow_residual": ("Flow residual", "Violation of the flow constraint by the weighted logs."),
     "expert_distance": (
         "Distance to the expert",
         "The distance of the weighted logs from the demonstrations; 0 is best.",
@@ -63,10 +57,7 @@ MEANING = {
         "Action error",
         "The distance of the policy's actions from those in held-out rows, weighted by d/d^I.",
     ),
-    "inverse_error": (
-        "Inverse model error",
-        "The error of the actions that are inferred from (s, s').",
-    ),
+    "inverse_error": ("Inverse model error", "The error of actions inferred from (s, s')."),
 }
 ONLINE, OFFLINE = "In the environment", "Without an environment"
 HELD_OUT, MASS = "held_out_", "mass_"
@@ -104,7 +95,7 @@ def charts(variants: Sequence[Variant], metrics: Sequence[str]) -> Html:
             drawn += _masses(variants[0], metrics, steps) if heading == OFFLINE else []
         wide = "charts wide" if heading == ONLINE else "charts"
         found += [tag("h3", heading), tag("div", drawn, class_=wide)]
-    return join(found)
+    return join(*found)
 
 
 def legend(variants: Sequence[Variant]) -> Html:
@@ -112,7 +103,7 @@ def legend(variants: Sequence[Variant]) -> Html:
     items = (tag("li", key(i), variant.label) for i, variant in enumerate(variants))
     shaded = "; the shaded range is from the worst to the best seed" * shows_ranges(variants)
     said = tag("p", f"Lines are means over seeds{shaded}.")
-    return join([said, tag("ul", items, class_="legend")])
+    return join(said, tag("ul", items, class_="legend"))
 
 
 def shows_ranges(variants: Sequence[Variant]) -> bool:

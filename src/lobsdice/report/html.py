@@ -27,10 +27,10 @@ def tag(name: str, /, *content: Any, **attributes: Any) -> Html:
     """
     given = {k.rstrip("_").replace("_", "-"): v for k, v in attributes.items() if v is not None}
     head = "".join([name, *(f' {k}="{_escape(v)}"' for k, v in given.items())])
-    return Html(f"<{head}/>" if name in VOID else f"<{head}>{join(content)}</{name}>")
+    return Html(f"<{head}/>" if name in VOID else f"<{head}>{join(*content)}</{name}>")
 
 
-def join(parts: Iterable[Any]) -> Html:
+def join(*parts: Any) -> Html:
     """Return the parts one after the other."""
     return Html("".join(_html(part) for part in parts if part is not None))
 
@@ -40,7 +40,7 @@ def _html(part: Any) -> str:
         return part
     if isinstance(part, str):
         return _escape(part)
-    return join(part) if isinstance(part, Iterable) else _escape(words(part))
+    return join(*part) if isinstance(part, Iterable) else _escape(words(part))
 
 
 def _escape(value: Any) -> str:
@@ -107,7 +107,7 @@ def table(
     rest = f"{most:,} of {len(rows):,} are shown." if len(rows) > most else None
     # The tab index lets the keyboard scroll the box.
     box = tag("div", whole, class_="scroll", tabindex=0, role="region", aria_label=label)
-    return join([box, rest and tag("p", rest, class_="quiet")])
+    return join(box, rest and tag("p", rest, class_="quiet"))
 
 
 class _Shown(NamedTuple):

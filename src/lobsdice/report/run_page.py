@@ -15,17 +15,7 @@ from lobsdice.report import clips, sentences, weights
 from lobsdice.report.audit_page import curves as coverage_curves, reasons, rows_of, verdict_class
 from lobsdice.report.curves import charts
 from lobsdice.report.gather import Parts
-from lobsdice.report.html import (
-    Column,
-    Html,
-    document,
-    facts,
-    join,
-    section,
-    table,
-    tag,
-    words,
-)
+from lobsdice.report.html import Column, Html, document, facts, join, section, table, tag, words
 from lobsdice.report.run_record import RunRecord
 from lobsdice.report.scores import Summary, brief, outcomes, scores, summarise
 from lobsdice.training.engine import Options
@@ -103,7 +93,7 @@ def notices(run: RunRecord) -> Html:
     said = [*run.failures.values(), *([run.damage] if run.damage else [])]
     if not run.finished and run.settings:
         said.append(f"Continue it with `lobsdice resume {shlex.quote(str(run.path))}`")
-    return join(tag("p", f"{text}.", class_="notice bad") for text in said)
+    return join(*(tag("p", f"{text}.", class_="notice bad") for text in said))
 
 
 def _tiles(found: Parts, summary: Summary | None) -> Iterable[Html]:
@@ -133,20 +123,17 @@ def _tile(value: str, label: str, kind: str | None = None) -> Html:
 def _coverage(found: Audit) -> Html:
     parts = "Longest uncovered parts"
     closest = "Closest offline episodes, counted over all files"
+    tables = {
+        parts: rows_of(found.uncovered, parts, MOST_ROWS),
+        closest: rows_of(found.closest, closest, MOST_ROWS),
+    }
     return join(
-        [
-            tag("p", tag("strong", f"{found.verdict.capitalize()}.", class_=verdict_class(found))),
-            reasons(found),
-            coverage_curves(found.coverage, MOST_CURVES),
-            _side_by_side(
-                {
-                    parts: rows_of(found.uncovered, parts, MOST_ROWS),
-                    closest: rows_of(found.closest, closest, MOST_ROWS),
-                }
-            ),
-            tag("h3", "Second opinion: a discriminator"),
-            facts(found.report()["discriminator"], label="Discriminator"),
-        ]
+        tag("p", tag("strong", f"{found.verdict.capitalize()}.", class_=verdict_class(found))),
+        reasons(found),
+        coverage_curves(found.coverage, MOST_CURVES),
+        _side_by_side(tables),
+        tag("h3", "Second opinion: a discriminator"),
+        facts(found.report()["discriminator"], label="Discriminator"),
     )
 
 
@@ -160,8 +147,8 @@ def _repeat(run: RunRecord) -> Html:
     line = tag("pre", shlex.join(command)) if command else _missing(NO_COMMAND)
     made_with = facts(run.config["made_with"], label="Versions")
     source = _datasets(run) if run.origins else facts(_data(run), label="Data")
-    data = join([source, tag("h3", "Made with"), made_with])
-    return join([line, _side_by_side({"Settings": _settings(run), "Data": data})])
+    data = join(source, tag("h3", "Made with"), made_with)
+    return join(line, _side_by_side({"Settings": _settings(run), "Data": data}))
 
 
 def _data(run: RunRecord) -> dict[str, Any]:

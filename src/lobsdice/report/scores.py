@@ -58,7 +58,7 @@ def scores(variant: Variant, metrics: Sequence[str]) -> Html:
         "impossible without an environment."
     )
     whole = table(columns, rows, label="Scores of all seeds")
-    return join([whole, tag("p", note, class_="quiet")])
+    return join(whole, tag("p", note, class_="quiet"))
 
 
 def _rows(variant: Variant, metrics: Sequence[str]) -> list[dict[str, Any]]:
@@ -88,7 +88,7 @@ def outcomes(variants: Sequence[Variant], metrics: Sequence[str]) -> Html:
         *(Column(f"last {metric}", title(metric)) for metric in measures),
     ]
     rows = [
-        {"run": join([key(i), variant.label]), **_outcome(variant, tried, measures)}
+        {"run": join(key(i), variant.label), **_outcome(variant, tried, measures)}
         for i, variant in enumerate(variants)
     ]
     return table(columns, rows, label="Outcomes", sortable=True)

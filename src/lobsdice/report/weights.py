@@ -82,13 +82,11 @@ def section(weights: Weights) -> Html:
     kinds = len(set(weights.sources)) > 1
     by_source = tag("div", tag("h3", "By source"), _by_source(weights)) if kinds else None
     return join(
-        [
-            tag("p", _sentence(weights)),
-            tag("div", _concentration(weights), by_source, class_="charts wide"),
-            tag("h3", "By episode"),
-            tag("p", COLUMNS, class_="quiet"),
-            _table(weights, kinds),
-        ]
+        tag("p", _sentence(weights)),
+        tag("div", _concentration(weights), by_source, class_="charts wide"),
+        tag("h3", "By episode"),
+        tag("p", COLUMNS, class_="quiet"),
+        _table(weights, kinds),
     )
 
 
