@@ -22,7 +22,8 @@ import lobsdice as ld
 from lobsdice.data.audit.coverage import groups
 from lobsdice.data.audit.rate import Rate, compare_rates
 from lobsdice.data.episodes import Episodes
-from lobsdice.data.prepare import fit_normaliser, observations
+from lobsdice.data.normaliser import fit_normaliser
+from lobsdice.data.prepare import observations
 from lobsdice.environments.tasks.table import SOURCES
 
 DRAWS, DEMONSTRATIONS = 9, 5

@@ -14,7 +14,7 @@ import numpy as np
 import tyro
 
 from lobsdice.algorithms.networks import TanhGaussian
-from lobsdice.data.prepare import Normaliser
+from lobsdice.data.normaliser import Normaliser
 from lobsdice.data.spaces import Box
 from lobsdice.policies.policy import Policy
 

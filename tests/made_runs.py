@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from lobsdice.algorithms import BC
-from lobsdice.data.prepare import Normaliser
+from lobsdice.data.normaliser import Normaliser
 from lobsdice.data.spaces import ActionSpace, Box
 from lobsdice.policies.policy import Policy
 from lobsdice.training.folder import RunFolder

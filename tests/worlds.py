@@ -7,7 +7,8 @@ import numpy as np
 
 from lobsdice import tabular
 from lobsdice.data.episodes import Episodes
-from lobsdice.data.prepare import Data, Normaliser, Observations, Transitions, prepare
+from lobsdice.data.normaliser import Normaliser
+from lobsdice.data.prepare import Data, Observations, Transitions, prepare
 from lobsdice.data.spaces import Discrete
 from lobsdice.training.engine import State, start
 from lobsdice.training.fleet import Fleet

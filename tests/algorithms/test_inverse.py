@@ -16,7 +16,8 @@ from lobsdice.algorithms.inverse import (
     label_expert,
     make_inverse,
 )
-from lobsdice.data.prepare import Data, Normaliser, Observations, Transitions
+from lobsdice.data.normaliser import Normaliser
+from lobsdice.data.prepare import Data, Observations, Transitions
 from lobsdice.data.spaces import Box
 from lobsdice.training.engine import Member, Options, held_out_rows
 from lobsdice.training.fleet import Fleet, iterate

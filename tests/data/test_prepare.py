@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from lobsdice.data.episodes import Episodes, mixture
-from lobsdice.data.prepare import SCALE_OFFSET, count_leaked, observations, prepare, transitions
+from lobsdice.data.normaliser import SCALE_OFFSET
+from lobsdice.data.prepare import count_leaked, observations, prepare, transitions
 from lobsdice.data.spaces import Box
 from lobsdice.errors import DataWarning, LobsDICEError
 

@@ -1,11 +1,13 @@
-"""Atomic writing of files, and the folder of the cache."""
+"""Atomic writing of files, CSV tables, and the folder of the cache."""
 
+import csv
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from lobsdice.errors import LobsDICEError
 
@@ -45,6 +47,16 @@ def _remove(path: Path) -> None:
     else:
         with suppress(OSError):  # the path does not exist, or its parent is a file
             path.unlink()
+
+
+def write_csv(path: Path, rows: Sequence[Mapping[str, Any]], *, line_end: str = "\n") -> Path:
+    """Write rows as CSV and return the path. Columns are in the order of their first appearance."""
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    with atomic(path) as temporary, temporary.open("w", newline="") as file:
+        writer = csv.DictWriter(file, columns, restval="", lineterminator=line_end)
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
 
 
 def cache_folder() -> Path:

@@ -39,6 +39,13 @@ def shared_rows(
     return (theirs[candidate] == ours).all(axis=1)
 
 
+def distinct_rows(
+    rows: Float32[np.ndarray, "n width"],
+) -> tuple[Int64[np.ndarray, " k"], Int64[np.ndarray, " n"]]:
+    """The numbers of the rows that equal no earlier row, and for each row its place among them."""
+    return np.unique(_first_equal(row_hashes(rows)), return_inverse=True)
+
+
 def repeated_episodes(
     rows: Float32[np.ndarray, "rows width"], lengths: Int64[np.ndarray, " episodes"]
 ) -> Int64[np.ndarray, " k"]:

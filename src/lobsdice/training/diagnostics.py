@@ -19,7 +19,8 @@ from lobsdice.algorithms.base import Algorithm, Metrics
 from lobsdice.algorithms.batch import Batch, beside, pairs
 from lobsdice.algorithms.networks import PolicyNet
 from lobsdice.data.neighbours import nearest
-from lobsdice.data.prepare import SCALE_OFFSET, Data, Observations, Transitions
+from lobsdice.data.normaliser import SCALE_OFFSET
+from lobsdice.data.prepare import Data, Observations, Transitions
 from lobsdice.equations.duals import Number, Values
 from lobsdice.equations.ratio import Rows
 from lobsdice.errors import LobsDICEError

@@ -13,7 +13,8 @@ from lobsdice.data.audit.facts import facts
 from lobsdice.data.audit.rate import Rate, compare_rates
 from lobsdice.data.episodes import Episodes, concatenate
 from lobsdice.data.neighbours import nearest
-from lobsdice.data.prepare import fit_normaliser, observations
+from lobsdice.data.normaliser import fit_normaliser
+from lobsdice.data.prepare import observations
 from lobsdice.errors import LobsDICEError
 
 

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float32, Float64, Int64
 
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.neighbours import nearest
-from lobsdice.data.repeats import row_hashes
+from lobsdice.data.repeats import distinct_rows
 
 #: A transition is uncovered if its distance is more than this many times the spacing.
 FACTOR = 2.0
@@ -107,7 +107,7 @@ def spacings(
 
     It is the `SPARSE` quantile of such distances of all pairs, estimated from a random sample.
     """
-    points, place = _distinct(pairs)
+    points, place = distinct_rows(pairs)
     sample = np.random.default_rng(0).permutation(len(points))[:SAMPLE]
     asked, back = np.unique(np.concatenate([sample, place[of]]), return_inverse=True)
     chosen, point_group = points[asked], group[points]
@@ -144,12 +144,3 @@ def parts(coverage: Coverage, lengths: Int64[np.ndarray, " episodes"]) -> list[P
         for i, j in zip(first, last, strict=True)
     ]
     return sorted(found, key=lambda part: part.first_step - part.last_step)
-
-
-def _distinct(rows: Pairs) -> tuple[Int64[np.ndarray, " k"], Int64[np.ndarray, " n"]]:
-    """The numbers of the distinct rows, and for each row its place among them."""
-    _, first, inverse = np.unique(row_hashes(rows), return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    return first[order].astype(np.int64), rank[inverse].astype(np.int64)

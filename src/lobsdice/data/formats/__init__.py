@@ -10,20 +10,10 @@ from pathlib import Path
 from types import ModuleType
 
 from lobsdice.data.episodes import Episodes
-from lobsdice.data.formats.description import describe
+from lobsdice.data.formats.description import describe as describe
 from lobsdice.data.formats.notices import notices
-from lobsdice.data.formats.options import DEFAULTS, ReadOptions
+from lobsdice.data.formats.options import DEFAULTS as DEFAULTS, ReadOptions as ReadOptions
 from lobsdice.errors import DataWarning, LobsDICEError
-
-__all__ = [
-    "DEFAULTS",
-    "FORMATS",
-    "Format",
-    "ReadOptions",
-    "describe",
-    "read",
-    "write",
-]
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,8 @@ def matrix(
     parts, empty = [], np.ones(table.num_rows, bool)
     for name in names:
         values, missing = _cells(table, name)
-        if (bad := np.flatnonzero(missing & ~_or_none(may_be_empty, missing))).size:
+        wrong = missing if may_be_empty is None else missing & ~may_be_empty
+        if (bad := np.flatnonzero(wrong)).size:
             raise LobsDICEError(f"column '{name}', row {bad[0]}: the cell is empty")
         parts.append(values)
         empty &= missing | np.isnan(values).any(axis=1)
@@ -143,14 +144,6 @@ def find_text(table: Any, names: Sequence[str]) -> None:
 
 
 def _is_number(text: str) -> bool:
-    if text.lower() in ("true", "false"):
-        return True
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _or_none(mask: np.ndarray | None, like: np.ndarray) -> np.ndarray:
-    return np.zeros_like(like) if mask is None else mask
+    with suppress(ValueError):
+        return text.lower() in ("true", "false") or float(text) is not None
+    return False

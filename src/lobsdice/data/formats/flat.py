@@ -6,12 +6,12 @@ final state of every episode is known, and ends that no flag marks are found: th
 observation differs from the observation of the next row.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import h5py
 import numpy as np
-from jaxtyping import Bool, Float32, Int64
+from jaxtyping import Bool, Float32
 
 from lobsdice.data.checks import check_finite
 from lobsdice.data.episodes import NUMBERS, Episodes
@@ -103,12 +103,12 @@ def read_flat(
     rewards = _rewards(flat)
     if "next_observations" in flat.columns:
         observations, notes = _with_next(flat, ends)
-        lengths, terminated = _episodes(ends, terminals)
+        last = np.flatnonzero(ends)
+        lengths, terminated = np.diff(last, prepend=-1), terminals[last]
     else:
-        kept = _Kept(ends)
-        observations, notes = kept.observations(flat)
-        actions, rewards = (x if x is None else _compact(x, kept.steps) for x in (actions, rewards))
-        lengths, terminated = kept.lengths, np.zeros(len(kept.lengths), bool)
+        observations, lengths, notes = _without_next(flat, ends)
+        actions, rewards = (x if x is None else _compact(x, ~ends) for x in (actions, rewards))
+        terminated = np.zeros(len(lengths), bool)
     episodes = Episodes.from_arrays(
         observations,
         lengths=lengths,
@@ -128,11 +128,6 @@ def _marked_ends(flat: Flat, terminals: Flags) -> Flags:
         ends |= _flags(flat, "timeouts")
     ends[-1] = True
     return ends
-
-
-def _episodes(ends: Flags, terminals: Flags) -> tuple[np.ndarray, np.ndarray]:
-    last = np.flatnonzero(ends)
-    return np.diff(last, prepend=-1), terminals[last]
 
 
 def _actions(flat: Flat, space: ActionSpace | None, options: ReadOptions):
@@ -161,23 +156,21 @@ def _flags(flat: Flat, key: str) -> Flags:
 
 
 def _with_next(flat: Flat, ends: Flags) -> tuple[Float32[np.ndarray, "states width"], list[str]]:
-    """The states of all episodes with their final ones. Adds the ends without a flag to `ends`."""
-    rows, width = flat.rows, flat.width("observations")
-    if flat.width("next_observations") != width:
-        raise LobsDICEError(
-            f"{flat.names['next_observations']} and {flat.names['observations']} must have equally "
-            f"many columns, not {flat.width('next_observations')} and {width}"
-        )
+    """The states of all episodes, and warnings. Adds the ends without a flag to `ends`."""
+    marked, begins = int(ends.sum()), np.append(False, ends)
     # Room for an end after every row. Memory that is never written to is not used.
-    states = np.empty((2 * rows, width), np.float32)
-    marked, written = int(ends.sum()), 0
-    for block in _blocks(flat):
-        new = block.interleave(ends, states[written:])
-        block.check_finite(flat, states[written : written + new])
-        written += new
-    states.resize((written, width), refcheck=False)
-    unmarked = int(ends.sum()) - marked
-    if not unmarked:
+    states = np.empty((2 * flat.rows, flat.width("observations")), np.float32)
+    written, finite = 0, True
+    for start, rows, pool in _blocks(flat):
+        stop = start + rows + (start + rows == flat.rows)  # a final state follows the last row
+        out = _interleave(pool, rows, begins[start:stop], states[written:])
+        finite = finite and bool(np.isfinite([out.min(), out.max()]).all())
+        written += len(out)
+    for key in () if finite else ("observations", "next_observations"):
+        check_finite(flat.names[key], _whole(flat, key, np.float32))
+    states.resize((written, states.shape[1]), refcheck=False)
+    ends[:] = begins[1:]
+    if not (unmarked := int(ends.sum()) - marked):
         return states, []
     return states, [
         f"{plural(unmarked, 'unmarked episode end')} found, where the next observation is not the "
@@ -185,66 +178,39 @@ def _with_next(flat: Flat, ends: Flags) -> tuple[Float32[np.ndarray, "states wid
     ]
 
 
-@dataclass(frozen=True)
-class _Block:
-    """Consecutive rows of a flat file, in a buffer that the next block overwrites."""
+def _blocks(flat: Flat) -> Iterator[tuple[int, int, np.ndarray]]:
+    """The first row of each block, its number of rows, and a buffer that the next one overwrites.
 
-    start: int
-    rows: int
-    last: bool
-    pool: Float32[np.ndarray, "pool width"]
-    """The first half holds observations. The second half, one row longer, holds the next
-    observation of the row before each of them; the first of these is of the block before."""
-
-    @property
-    def half(self) -> int:
-        return len(self.pool) // 2
-
-    def interleave(self, ends: Flags, out: np.ndarray) -> int:
-        """Write the states to `out`, with each episode's final state before the next episode."""
-        observed = self.pool[: self.rows]
-        reached = self.pool[self.half : self.half + self.rows]
-        changed = np.flatnonzero(observed != reached) // observed.shape[1]
-        new_episode = np.zeros(self.rows + 1, bool)
-        new_episode[changed] = True
-        if self.start:
-            new_episode[:-1] |= ends[self.start - 1 : self.start - 1 + self.rows]
-            ends[self.start - 1 : self.start - 1 + self.rows] = new_episode[:-1]
-        else:
-            new_episode[0] = False
-            new_episode[1:-1] |= ends[: self.rows - 1]
-            ends[: self.rows - 1] = new_episode[1:-1]
-        new_episode[-1] = self.last
-        before = np.flatnonzero(new_episode)
-        index = np.insert(np.arange(self.rows), before, self.half + before)
-        np.take(self.pool, index, axis=0, out=out[: len(index)], mode="clip")
-        return len(index)
-
-    def check_finite(self, flat: Flat, written: np.ndarray) -> None:
-        """Raise an error that names the file's row of NaN or infinity in what was just written."""
-        if np.isfinite([written.min(), written.max()]).all():
-            return
-        for key, shift, at in (("observations", 0, 0), ("next_observations", -1, self.half)):
-            bad = np.argwhere(~np.isfinite(self.pool[at : at + self.rows - shift]))
-            if bad.size:
-                row, column = bad[0]
-                value = self.pool[at + row, column]
-                raise LobsDICEError(
-                    f"{flat.names[key]}, row {self.start + row + shift}, column {column}: {value} "
-                    "is not a finite float32 number"
-                )
-
-
-def _blocks(flat: Flat):
+    The first half of the buffer holds observations. The second half, one row longer, holds the next
+    observation of the row before each of them.
+    """
     columns = flat.columns["observations"], flat.columns["next_observations"]
-    size = _block_rows(columns, flat.width("observations"), flat.rows)
-    pool = np.zeros((2 * size + 1, flat.width("observations")), np.float32)
+    width, width_next = flat.width("observations"), flat.width("next_observations")
+    if width_next != width:
+        raise LobsDICEError(
+            f"{flat.names['next_observations']} and {flat.names['observations']} must have equally "
+            f"many columns, not {width_next} and {width}"
+        )
+    size = _block_rows(columns, width, flat.rows)
+    pool = np.empty((2 * size + 1, width), np.float32)
     for start in range(0, flat.rows, size):
         rows = min(size, flat.rows - start)
-        pool[size] = pool[size + size]
         _fill(columns[0], start, pool[:rows])
+        pool[size] = pool[2 * size if start else 0]  # there is no row before the first
         _fill(columns[1], start, pool[size + 1 : size + 1 + rows])
-        yield _Block(start, rows, start + rows == flat.rows, pool)
+        yield start, rows, pool
+
+
+def _interleave(pool: np.ndarray, rows: int, begins: Flags, out: np.ndarray) -> np.ndarray:
+    """Write observations to `out`, with the final state of an episode before the next one.
+
+    Marks the rows that begin an episode without a flag. Returns the part of `out` that is written.
+    """
+    half, width = len(pool) // 2, pool.shape[1]
+    begins[np.flatnonzero(pool[:rows] != pool[half : half + rows]) // width] = True
+    before = np.flatnonzero(begins)
+    index = np.insert(np.arange(rows), before, half + before)
+    return np.take(pool, index, axis=0, out=out[: len(index)], mode="clip")
 
 
 def _block_rows(columns: tuple[Column, ...], width: int, rows: int) -> int:
@@ -273,45 +239,32 @@ def _whole(flat: Flat, key: str, dtype) -> np.ndarray:
     return out
 
 
-class _Kept:
-    """The rows that are kept if a file has no next observations.
+def _without_next(flat: Flat, ends: Flags) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """The states and the lengths of all episodes if there are no next observations, and warnings.
 
     The result of an episode's last action is then unknown. That action is dropped, and the last
     observation becomes the final state. An episode of one row has no transition and is dropped.
     """
-
-    def __init__(self, ends: Flags):
-        sizes = np.diff(np.flatnonzero(ends), prepend=-1)
-        self.lengths: Int64[np.ndarray, " episodes"] = sizes[sizes > 1] - 1
-        self.vanished = int((sizes == 1).sum())
-        self.dropped = len(sizes)
-        self.steps = ~ends
-        self.states = np.repeat(sizes > 1, sizes) if self.vanished else None
-        if not len(self.lengths):
-            raise LobsDICEError(
-                "no transition is left: without next_observations, episodes of one row have none"
-            )
-
-    def observations(self, flat: Flat) -> tuple[np.ndarray, list[str]]:
-        observations = _whole(flat, "observations", np.float32)
-        check_finite(flat.names["observations"], observations)
-        if self.states is not None:
-            observations = _compact(observations, self.states)
-        return observations, self.notices(flat)
-
-    def notices(self, flat: Flat) -> list[str]:
-        gone = f", and {plural(self.vanished, 'episode')} of one row with them"
-        notices = [
-            f"{plural(self.dropped, 'transition')} dropped{gone if self.vanished else ''}, because "
-            "without next_observations the result of an episode's last action is unknown; every "
-            "episode counts as truncated"
-        ]
-        if "timeouts" not in flat.columns:
-            notices.append(
-                "the file has neither timeouts nor next_observations, so that only terminals mark "
-                "the ends of episodes; truncated episodes are joined with the next one"
-            )
-        return notices
+    sizes = np.diff(np.flatnonzero(ends), prepend=-1)
+    if (single := int((sizes == 1).sum())) == len(sizes):
+        raise LobsDICEError(
+            "no transition is left: without next_observations, episodes of one row have none"
+        )
+    observations = _whole(flat, "observations", np.float32)
+    check_finite(flat.names["observations"], observations)
+    if single:
+        observations = _compact(observations, np.repeat(sizes > 1, sizes))
+    gone = f", and {plural(single, 'episode')} of one row with them" if single else ""
+    notices = [
+        f"{plural(len(sizes), 'transition')} dropped{gone}, because without next_observations the "
+        "result of an episode's last action is unknown; every episode counts as truncated"
+    ]
+    if "timeouts" not in flat.columns:
+        notices.append(
+            "the file has neither timeouts nor next_observations, so that only terminals mark the "
+            "ends of episodes; truncated episodes are joined with the next one"
+        )
+    return observations, sizes[sizes > 1] - 1, notices
 
 
 def _compact(rows: np.ndarray, keep: Flags) -> np.ndarray:

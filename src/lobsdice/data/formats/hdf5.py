@@ -8,19 +8,12 @@ import numpy as np
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.files import atomic
 from lobsdice.data.formats.flat import NAMES, read_flat
-from lobsdice.data.formats.metadata import space_entries
+from lobsdice.data.formats.metadata import label_entries, space_entries
 from lobsdice.data.formats.options import ReadOptions
 from lobsdice.errors import LobsDICEError
 
 #: The arrays for which D4RL's layout has no place.
-METADATA = (
-    "action_low",
-    "action_high",
-    "action_count",
-    "source",
-    "source_names",
-    "observation_names",
-)
+METADATA = "action_low action_high action_count source source_names observation_names".split()
 
 #: No compression has a larger ratio. A header that claims one is damaged.
 COMPRESSION = 2000
@@ -56,14 +49,11 @@ def write(path: Path, episodes: Episodes) -> None:
         for key, array in arrays.items():
             if array is not None:
                 file[key] = array
-        for key, array in space_entries(episodes.action_space).items():
-            file[f"metadata/{key}"] = array
-        if episodes.source is not None:
-            file["metadata/source"] = episodes.source
-        for key in ("source_names", "observation_names"):
-            if names := getattr(episodes, key):
-                # Texts of fixed size: with others, a damaged file can hang the HDF5 library.
-                file[f"metadata/{key}"] = np.char.encode(names, "utf-8")
+        entries = space_entries(episodes.action_space) | label_entries(episodes)
+        for key, array in entries.items():
+            # Texts of fixed size: with others, a damaged file can hang the HDF5 library.
+            text = array.dtype.kind == "U"
+            file[f"metadata/{key}"] = np.char.encode(array, "utf-8") if text else array
 
 
 def _metadata(file: h5py.File) -> dict[str, np.ndarray]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from lobsdice.data.episodes import Episodes
 from lobsdice.data.spaces import ActionSpace, Box, Discrete
 from lobsdice.errors import LobsDICEError
 
@@ -13,6 +14,15 @@ def space_entries(space: ActionSpace | None) -> dict[str, np.ndarray]:
     """`action_low` and `action_high` of a box, or `action_count` of a discrete space."""
     described = {} if space is None else space.description
     return {f"action_{key}": np.array(value) for key, value in described.items() if key != "kind"}
+
+
+def label_entries(episodes: Episodes) -> dict[str, np.ndarray]:
+    """The sources of episodes and the names of observations, those that are known."""
+    names = {"observation_names": episodes.observation_names}
+    if episodes.source is not None:
+        names["source_names"] = episodes.source_names
+    entries = {} if episodes.source is None else {"source": episodes.source}
+    return entries | {key: np.array(texts) for key, texts in names.items() if texts}
 
 
 def space_of(entries: Mapping[str, np.ndarray]) -> ActionSpace | None:

@@ -16,7 +16,7 @@ from lobsdice.data.episodes import Episodes
 from lobsdice.data.files import atomic
 from lobsdice.data.formats.actions import prepare_actions
 from lobsdice.data.formats.hdf5 import check_size
-from lobsdice.data.formats.metadata import labels_of
+from lobsdice.data.formats.metadata import label_entries, labels_of
 from lobsdice.data.formats.options import ReadOptions
 from lobsdice.data.spaces import FLOAT32_MAX, ActionSpace, Box, Discrete
 from lobsdice.errors import LobsDICEError, require
@@ -81,8 +81,9 @@ def write(path: Path, episodes: Episodes) -> None:
         storage = MinariStorage.new(
             temporary / "data", observation_space=observation_space, action_space=action_space
         )
+        labels = {key: array.tolist() for key, array in label_entries(episodes).items()}
         storage.update_metadata(
-            {"dataset_id": _id(path), "minari_version": __version__, OURS: _labels(episodes)}
+            {"dataset_id": _id(path), "minari_version": __version__, OURS: labels}
         )
         storage.update_episodes(EpisodeBuffer(**part) for part in _buffers(episodes))
 
@@ -244,16 +245,6 @@ def _buffers(episodes: Episodes):
             "truncations": last & ~episodes.terminated[i],
             "infos": {},
         }
-
-
-def _labels(episodes: Episodes) -> dict[str, list]:
-    labels: dict[str, list] = {"observation_names": list(episodes.observation_names)}
-    if episodes.source is None:
-        return labels
-    return labels | {
-        "source": episodes.source.tolist(),
-        "source_names": list(episodes.source_names),
-    }
 
 
 def _id(path: Path) -> str:

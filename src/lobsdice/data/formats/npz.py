@@ -9,7 +9,7 @@ from lobsdice.data.episodes import Episodes
 from lobsdice.data.files import atomic
 from lobsdice.data.formats.actions import prepare_actions
 from lobsdice.data.formats.flat import read_flat
-from lobsdice.data.formats.metadata import labels_of, space_entries, space_of
+from lobsdice.data.formats.metadata import label_entries, labels_of, space_entries, space_of
 from lobsdice.data.formats.options import ReadOptions
 from lobsdice.errors import LobsDICEError
 
@@ -49,11 +49,8 @@ def write(path: Path, episodes: Episodes) -> None:
         "actions": episodes.actions,
         "rewards": episodes.rewards,
         **space_entries(episodes.action_space),
+        **label_entries(episodes),
     }
-    if episodes.source is not None:
-        arrays |= {"source": episodes.source, "source_names": np.array(episodes.source_names)}
-    if episodes.observation_names:
-        arrays["observation_names"] = np.array(episodes.observation_names)
     with atomic(path) as temporary:
         np.savez(temporary, **{key: array for key, array in arrays.items() if array is not None})
 
