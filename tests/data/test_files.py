@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from lobsdice.data.files import atomic, cache_folder
+from lobsdice.data.files import atomic, cache_folder, write_csv
 from lobsdice.errors import LobsDICEError
 
 
@@ -79,3 +79,11 @@ def test_the_cache_folder_follows_the_environment(monkeypatch, tmp_path):
     assert cache_folder() == tmp_path / "lobsdice"
     monkeypatch.setenv("LOBSDICE_CACHE", str(tmp_path / "mine"))
     assert cache_folder() == tmp_path / "mine"
+
+
+def test_a_csv_table_has_every_column_once_and_the_line_ends_that_are_asked_for(tmp_path):
+    path = tmp_path / "new" / "table.csv"
+    assert write_csv(path, [{"a": 1}, {"a": 2, "b": "x"}]) == path
+    assert path.read_bytes() == b"a,b\n1,\n2,x\n"
+    write_csv(path, [{"a": 1}], line_end="\r\n")
+    assert path.read_bytes() == b"a\r\n1\r\n"

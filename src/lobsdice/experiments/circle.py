@@ -13,8 +13,9 @@ import numpy as np
 from jaxtyping import Float
 
 from lobsdice import tabular
+from lobsdice.data.files import write_csv
 from lobsdice.errors import LobsDICEError
-from lobsdice.experiments import plots, tables
+from lobsdice.experiments import plots
 from lobsdice.tabular import MDP
 
 TABLE = "circle.csv"
@@ -43,7 +44,7 @@ def experiment(folder: Path, *, states: int, gamma: float, alpha: float) -> list
     if states < 3:
         raise LobsDICEError(f"a ring with two directions has at least 3 states, not {states}")
     rows = table(ring(states, gamma), alpha)
-    path = tables.write(folder / TABLE, rows)
+    path = write_csv(folder / TABLE, rows)
     return [path, *plots.save(plots.circle(path), folder / "circle")]
 
 

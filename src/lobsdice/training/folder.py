@@ -25,7 +25,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from lobsdice import __version__
-from lobsdice.data.files import atomic
+from lobsdice.data.files import atomic, write_csv
 from lobsdice.data.prepare import Data
 from lobsdice.errors import LobsDICEError
 from lobsdice.policies.policy import Policy, load_policy
@@ -88,12 +88,8 @@ class RunFolder:
         return config
 
     def write_rows(self, rows: Sequence[Row]) -> None:
-        """Replace metrics.csv; columns are in the order in which they first appear."""
-        columns = list(dict.fromkeys(key for row in rows for key in row))
-        with atomic(self.path / METRICS) as temporary, temporary.open("w", newline="") as file:
-            writer = csv.DictWriter(file, columns, restval="")
-            writer.writeheader()
-            writer.writerows(rows)
+        """Replace metrics.csv."""
+        write_csv(self.path / METRICS, rows, line_end="\r\n")
 
     def rows(self, *, until: int | None = None) -> list[Row]:
         """The rows of metrics.csv; with `until`, only those up to that step."""

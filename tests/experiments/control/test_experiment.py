@@ -16,10 +16,10 @@ from worlds import noise
 
 from lobsdice.algorithms import BC
 from lobsdice.cli.commands.control import MuJoCo
+from lobsdice.data.files import write_csv
 from lobsdice.data.formats import write
 from lobsdice.environments.tasks.table import SOURCES, TASKS
 from lobsdice.errors import LobsDICEError
-from lobsdice.experiments import tables
 from lobsdice.experiments.control import trials as runner
 from lobsdice.experiments.control.episodes import BuiltIn, Files, make_source
 from lobsdice.experiments.control.experiment import (
@@ -190,7 +190,7 @@ def test_a_run_is_taken_whole_from_the_first_folder_that_has_it(tmp_path, begun)
     here, first, second = (tmp_path / name for name in ("here", "first", "second"))
     for folder, score, some in ((here, 1, trials[:1]), (first, 2, trials[:2]), (second, 3, trials)):
         rows = [t.columns() | {"step": step, "score": score} for t in some for step in (score, 8)]
-        tables.write(folder / "scores.csv", rows)
+        write_csv(folder / "scores.csv", rows)
     run_all([*trials, *trials], PLAN, BuiltIn(), here, reuse=[first, second])
     found = [(row["step"], row["score"]) for row in read(here / "scores.csv")]
     wanted = [("1", "1"), ("8", "1"), ("2", "2"), ("8", "2"), *[("3", "3"), ("8", "3")] * 2]
@@ -296,7 +296,7 @@ def test_a_table_of_scores_says_where_the_weights_lie_but_no_losses(files, tmp_p
         zip(("mass_expert", "mass_medium", "mass_random"), (0.5, 0.25, 0.25), strict=True)
     )
     measured = {"step": 8, "run": 0, "score": 50.0, "nu_loss": -1.0, **masses}
-    tables.write(fleet / "metrics.csv", [measured])
+    write_csv(fleet / "metrics.csv", [measured])
     (row,) = run_all([trial], PLAN, make_source(files), tmp_path)
     assert row == trial.columns() | {"step": 8, "score": 50.0, **masses}
 
@@ -386,7 +386,7 @@ def test_a_summary_has_the_last_and_the_best_of_each_task():
 
 
 def test_failures_that_are_no_more_are_not_listed(tmp_path):
-    tables.write(tmp_path / "scores.csv", table({"bc": np.ones((1, 1))}))
+    write_csv(tmp_path / "scores.csv", table({"bc": np.ones((1, 1))}))
     (tmp_path / "failures.csv").touch()
     paths = write_tables("mujoco", tmp_path)
     assert [path.name for path in paths] == ["summary.csv", "aggregate.csv"]

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from lobsdice.errors import LobsDICEError
-from lobsdice.experiments.random_mdp import experiment as random_mdp
-from lobsdice.experiments.random_mdp import storage
+from lobsdice.experiments.random_mdp import experiment as random_mdp, storage
 from lobsdice.experiments.random_mdp.estimates import problems
 from lobsdice.experiments.random_mdp.experiment import experiment
 from lobsdice.experiments.random_mdp.learners import curves

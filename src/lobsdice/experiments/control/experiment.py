@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lobsdice.data.files import write_csv
 from lobsdice.errors import LobsDICEError
-from lobsdice.experiments import plots, statistics, tables
+from lobsdice.experiments import plots, statistics
 from lobsdice.experiments.control.episodes import make_source
 from lobsdice.experiments.control.grid import Grid, Plan, Trial
 from lobsdice.experiments.control.trials import EXPERT_ERROR, SCORES, failures, run_all
@@ -92,12 +93,12 @@ def write_tables(name: str, folder: Path) -> list[Path]:
     rows = read_rows(folder / SCORES)  # also of the parts of the table that were run earlier
     curve, found = EXPERIMENTS[name].curve, failures(folder)
     paths = [
-        tables.write(folder / "summary.csv", summary(rows, curve)),
-        tables.write(folder / "aggregate.csv", aggregate(rows, curve)),
+        write_csv(folder / "summary.csv", summary(rows, curve)),
+        write_csv(folder / "aggregate.csv", aggregate(rows, curve)),
     ]
     table = [{"fleet": fleet, "why": why} for fleet, why in found.items()]
     if table:
-        paths.append(tables.write(folder / FAILURES, table))
+        paths.append(write_csv(folder / FAILURES, table))
     else:
         (folder / FAILURES).unlink(missing_ok=True)  # of fleets that were since run again
     return paths

@@ -23,14 +23,13 @@ from pathlib import Path
 from typing import Any
 
 from lobsdice import console
-from lobsdice.data.files import atomic
+from lobsdice.data.files import atomic, write_csv
 from lobsdice.data.machine import cores
 from lobsdice.data.prepare import Data, prepare
 from lobsdice.environments.evaluate import evaluate, summary
 from lobsdice.environments.tasks.table import SOURCES, spec_of
 from lobsdice.environments.tasks.task import divide, needed
 from lobsdice.errors import LobsDICEError, plural
-from lobsdice.experiments import tables
 from lobsdice.experiments.control.episodes import BuiltIn, Source
 from lobsdice.experiments.control.grid import IDENTITY, Plan, Trial
 from lobsdice.experiments.control.processes import apart
@@ -84,7 +83,7 @@ def run_all(
     if not rows:
         where = f"{FAILURE} or {LOG} in {RUNS}/*"
         raise LobsDICEError(f"no run of {folder} has come to its end; see {where}")
-    tables.write(folder / SCORES, _all_columns([*_others(trials, folder), *rows]))
+    _write_scores(folder, [*_others(trials, folder), *rows])
     return rows
 
 
@@ -265,7 +264,7 @@ def _adopt(trials: Sequence[Trial], plan: Plan, others: Sequence[Path], folder: 
         console.say(f"{plural(sum(map(bool, found)), 'run')} of {len(missing)} taken over")
     if any(found):
         adopted = [row for rows in found for row in rows]
-        tables.write(folder / SCORES, _all_columns([*read_rows(folder / SCORES), *adopted]))
+        _write_scores(folder, [*read_rows(folder / SCORES), *adopted])
 
 
 def _serves(rows: list[Row], trial: Trial) -> bool:
@@ -303,9 +302,8 @@ def _measured(row: Row) -> Row:
     return {k: row[k] for k in (*SCORE, *MASS, "inverse_error", EXPERT_ERROR) if k in row}
 
 
-def _all_columns(rows: list[Row]) -> list[Row]:
-    names = dict.fromkeys([*IDENTITY, *(key for row in rows for key in row)])
-    return [{name: row.get(name, "") for name in names} for row in rows]
+def _write_scores(folder: Path, rows: list[Row]) -> None:
+    write_csv(folder / SCORES, [dict.fromkeys(IDENTITY, "") | row for row in rows])
 
 
 def _identity(row: Mapping[str, Any]) -> tuple:

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from lobsdice import console
+from lobsdice.data.files import write_csv
 from lobsdice.data.machine import cores
 from lobsdice.environments.workers import as_completed
 from lobsdice.errors import LobsDICEError
-from lobsdice.experiments import plots, tables
+from lobsdice.experiments import plots
 from lobsdice.experiments.random_mdp import storage
 from lobsdice.experiments.random_mdp.estimates import problems
 from lobsdice.experiments.random_mdp.learners import curves, run
@@ -44,7 +45,7 @@ def experiment(
             advance(len(block.seeds) * cells)
     results = storage.load(folder, seeds)
     assert results is not None
-    path = tables.write(folder / TABLE, table(protocol, results))
+    path = write_csv(folder / TABLE, table(protocol, results))
     return [path, *plots.save_random_mdp(path, folder)]
 
 
