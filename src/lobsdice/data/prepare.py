@@ -174,14 +174,6 @@ def _steps(episodes: Episodes, terminal: Terminal | str, every: int = 1) -> _Ste
     return steps
 
 
-def _keep(episodes: Episodes, steps: _Steps, ended: np.ndarray) -> _Steps:
-    return steps
-
-
-def _drop(episodes: Episodes, steps: _Steps, ended: np.ndarray) -> _Steps:
-    return _where(steps, ~ended)
-
-
 def _restart(episodes: Episodes, steps: _Steps, ended: np.ndarray) -> _Steps:
     next_start = np.roll(episodes.starts, -1)[steps.episode]
     return steps._replace(next_row=np.where(ended, next_start, steps.next_row))
@@ -197,7 +189,12 @@ def _absorb(episodes: Episodes, steps: _Steps, ended: np.ndarray) -> _Steps:
     return _Steps(*map(np.concatenate, zip(steps, loops, strict=True)))
 
 
-_TERMINAL = {"keep": _keep, "absorbing": _absorb, "restart": _restart, "drop": _drop}
+_TERMINAL = {
+    "keep": lambda episodes, steps, ended: steps,
+    "absorbing": _absorb,
+    "restart": _restart,
+    "drop": lambda episodes, steps, ended: _where(steps, ~ended),
+}
 
 
 def _where(steps: _Steps, mask: np.ndarray) -> _Steps:

@@ -71,7 +71,10 @@ def _copies(
     original[suspects] = suspects[_first_equal(np.concatenate([np.empty(0, np.uint64), *hashes]))]
     copies = suspects[(original != np.arange(len(sizes)))[suspects]]
     copies = copies[sizes[copies] == sizes[original[copies]]]
-    same = (_same(states(c), states(original[c]), sizes[c]) for c in _batches(copies, sizes))
+    same = (
+        np.logical_and.reduceat((states(c) == states(original[c])).all(axis=1), offsets(sizes[c]))
+        for c in _batches(copies, sizes)
+    )
     return copies[np.concatenate([np.empty(0, bool), *same])]
 
 
@@ -85,11 +88,6 @@ def _episode_hashes(states: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     # The place of a row counts: the same states in another order are another episode.
     places = ranges(np.zeros_like(sizes), sizes).astype(np.uint64)
     return np.add.reduceat(_mixed(row_hashes(states) ^ _mixed(places)), offsets(sizes))
-
-
-def _same(states: np.ndarray, others: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """For each pair of episodes of these sizes: True if their states are equal."""
-    return np.logical_and.reduceat((states == others).all(axis=1), offsets(sizes))
 
 
 def _batches(episodes: np.ndarray, sizes: np.ndarray) -> list[np.ndarray]:

@@ -175,19 +175,13 @@ def _closest(coverage: Coverage, offline: Episodes) -> list[Support]:
     found = [
         Support(
             int(i),
-            _source(offline, int(i)),
+            "offline" if offline.source is None else offline.source_names[offline.source[i]],
             int((episode == i).sum()),
             float(np.median(coverage.ratio[episode == i])),
         )
         for i in np.unique(episode)
     ]
     return sorted(found, key=lambda support: (-support.transitions, support.median_ratio))
-
-
-def _source(offline: Episodes, episode: int) -> str:
-    if offline.source is None:
-        return "offline"
-    return offline.source_names[offline.source[episode]]
 
 
 def _sources(closest: list[Support], offline: Episodes, total: int) -> dict[str, float]:

@@ -58,7 +58,8 @@ class Flat:
         found = {key: name for key, name in names.items() if name is not None}
         for key in ("observations", "terminals"):
             if key not in found:
-                raise LobsDICEError(f"there is no '{key}'; the file has {_listing(listed)}")
+                names = ", ".join(sorted(listed)) or "no keys"
+                raise LobsDICEError(f"there is no '{key}'; the file has {names}")
         flat = cls({key: stored[name] for key, name in found.items()}, found)
         for key in found:
             flat.check(key)
@@ -98,7 +99,8 @@ def read_flat(
     """The episodes in a flat file, and a sentence for each thing to warn of."""
     flat = Flat.find(stored, listed or stored)
     terminals = _flags(flat, "terminals")
-    ends = _marked_ends(flat, terminals)
+    ends = terminals | (_flags(flat, "timeouts") if "timeouts" in flat.columns else False)
+    ends[-1] = True
     actions, space, notices = _actions(flat, space_of(metadata), options)
     rewards = _rewards(flat)
     if "next_observations" in flat.columns:
@@ -120,14 +122,6 @@ def read_flat(
         checked=NUMBERS,
     )
     return episodes, notices + notes
-
-
-def _marked_ends(flat: Flat, terminals: Flags) -> Flags:
-    ends = terminals.copy()
-    if "timeouts" in flat.columns:
-        ends |= _flags(flat, "timeouts")
-    ends[-1] = True
-    return ends
 
 
 def _actions(flat: Flat, space: ActionSpace | None, options: ReadOptions):
@@ -275,7 +269,3 @@ def _compact(rows: np.ndarray, keep: Flags) -> np.ndarray:
         rows[written : written + len(part)] = part
         written += len(part)
     return rows[:written]
-
-
-def _listing(keys: Iterable[str]) -> str:
-    return ", ".join(sorted(keys)) or "no keys"

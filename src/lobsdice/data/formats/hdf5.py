@@ -8,12 +8,9 @@ import numpy as np
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.files import atomic
 from lobsdice.data.formats.flat import NAMES, read_flat
-from lobsdice.data.formats.metadata import label_entries, space_entries
+from lobsdice.data.formats.metadata import LABELS, SPACE, label_entries, space_entries
 from lobsdice.data.formats.options import ReadOptions
 from lobsdice.errors import LobsDICEError
-
-#: The arrays for which D4RL's layout has no place.
-METADATA = "action_low action_high action_count source source_names observation_names".split()
 
 #: No compression has a larger ratio. A header that claims one is damaged.
 COMPRESSION = 2000
@@ -60,7 +57,7 @@ def _metadata(file: h5py.File) -> dict[str, np.ndarray]:
     group = file.get("metadata")
     if not isinstance(group, h5py.Group):
         return {}
-    return {key: np.asarray(_dataset(group, key)[()]) for key in METADATA if key in group}
+    return {key: np.asarray(_dataset(group, key)[()]) for key in SPACE + LABELS if key in group}
 
 
 def _dataset(group: h5py.Group, name: str) -> h5py.Dataset:
@@ -74,8 +71,10 @@ def _dataset(group: h5py.Group, name: str) -> h5py.Dataset:
     return dataset
 
 
-def check_size(name: str, dataset: h5py.Dataset) -> None:
+def check_size(name: str, dataset: h5py.Dataset | h5py.Group) -> None:
     """Raise an error if an array is larger than the file can hold, before it is read."""
+    if isinstance(dataset, h5py.Group):
+        return
     stored = dataset.id.get_storage_size()
     spare = SPARE if dataset.chunks is None else SPARE_IN_CHUNKS
     if dataset.nbytes > max(spare, COMPRESSION * stored):

@@ -9,6 +9,9 @@ from lobsdice.data.episodes import Episodes
 from lobsdice.data.spaces import ActionSpace, Box, Discrete
 from lobsdice.errors import LobsDICEError
 
+SPACE = ("action_low", "action_high", "action_count")
+LABELS = ("source", "source_names", "observation_names")
+
 
 def space_entries(space: ActionSpace | None) -> dict[str, np.ndarray]:
     """`action_low` and `action_high` of a box, or `action_count` of a discrete space."""
@@ -27,7 +30,7 @@ def label_entries(episodes: Episodes) -> dict[str, np.ndarray]:
 
 def space_of(entries: Mapping[str, np.ndarray]) -> ActionSpace | None:
     """The action space of which `space_entries` are the entries; None if there are none."""
-    found = [key for key in ("action_low", "action_high", "action_count") if key in entries]
+    found = [key for key in SPACE if key in entries]
     for key in found:
         if np.asarray(entries[key]).dtype.kind not in "iuf":
             raise LobsDICEError(f"{key} must hold numbers")

@@ -34,10 +34,7 @@ def is_id(name: str) -> bool:
 
 def cached(dataset_id: str) -> Path | None:
     """The folder of a dataset in Minari's local cache, if it is there. Nothing is downloaded."""
-    _require("minari")
-    from minari.storage.datasets_root_dir import get_dataset_path
-
-    folder = get_dataset_path(dataset_id)
+    folder = _require("minari").storage.datasets_root_dir.get_dataset_path(dataset_id)
     return folder if folder.is_dir() else None
 
 
@@ -49,19 +46,17 @@ def read(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
             f"the folder is not a Minari dataset: it has neither data/{METADATA} nor {METADATA}"
         )
     _check_metadata(folder)
-    _require("minari")
-    from minari.dataset.minari_storage import MinariStorage
-
+    minari = _require("minari")
     _check_files(folder)
-    storage = MinariStorage.read(folder)
+    storage = minari.dataset.minari_storage.MinariStorage.read(folder)
     observe = _flattener(storage.observation_space, "observation")
-    act = _actor(storage.action_space)
+    act, space = _actor(storage.action_space)
     parts = [
         _episode(data, observe, act) for data in storage.get_episodes(range(storage.total_episodes))
     ]
     if not parts:
         raise LobsDICEError("there are no episodes")
-    return _assemble(storage, parts, options)
+    return _assemble(storage.metadata, parts, space, options)
 
 
 def write(path: Path, episodes: Episodes) -> None:
@@ -70,22 +65,19 @@ def write(path: Path, episodes: Episodes) -> None:
         raise LobsDICEError(
             f"{path}: the folder holds something else than a Minari dataset and was not replaced"
         )
-    _require("minari")
-    from minari import __version__
-    from minari.data_collector import EpisodeBuffer
-    from minari.dataset.minari_storage import MinariStorage
-
+    minari = _require("minari")
     observation_space, action_space = _spaces(episodes)
     with atomic(path) as temporary:
         (temporary / "data").mkdir(parents=True)
-        storage = MinariStorage.new(
+        storage = minari.dataset.minari_storage.MinariStorage.new(
             temporary / "data", observation_space=observation_space, action_space=action_space
         )
         labels = {key: array.tolist() for key, array in label_entries(episodes).items()}
         storage.update_metadata(
-            {"dataset_id": _id(path), "minari_version": __version__, OURS: labels}
+            {"dataset_id": _id(path), "minari_version": minari.__version__, OURS: labels}
         )
-        storage.update_episodes(EpisodeBuffer(**part) for part in _buffers(episodes))
+        buffer = minari.data_collector.EpisodeBuffer
+        storage.update_episodes(buffer(**part) for part in _buffers(episodes))
 
 
 def _data_folder(path: Path) -> Path | None:
@@ -100,12 +92,7 @@ def _check_files(folder: Path) -> None:
                 reader.get_batch(i).validate(full=True)
     for path in folder.glob("*.hdf5"):
         with h5py.File(path) as file:
-            file.visititems(_check_item)
-
-
-def _check_item(name: str, item: Any) -> None:
-    if isinstance(item, h5py.Dataset):
-        check_size(name, item)
+            file.visititems(check_size)
 
 
 def _check_metadata(folder: Path) -> None:
@@ -137,17 +124,18 @@ def _episode(data: dict, observe: Callable, act: Callable) -> dict[str, np.ndarr
     return part
 
 
-def _assemble(storage: Any, parts: list[dict], options: ReadOptions) -> tuple[Episodes, list[str]]:
+def _assemble(
+    metadata: dict, parts: list[dict], stored: ActionSpace | None, options: ReadOptions
+) -> tuple[Episodes, list[str]]:
     observations, rewards = (
         np.concatenate([part[key] for part in parts]) for key in ("observations", "rewards")
     )
     lengths = np.array([len(part["rewards"]) for part in parts])
-    metadata = storage.metadata
     _check_total(lengths, metadata)
     actions, space, notices = None, None, []
     if parts[0]["actions"] is not None:
         raw = np.concatenate([part["actions"] for part in parts])
-        actions, space, notices = prepare_actions(raw, _action_space(storage.action_space), options)
+        actions, space, notices = prepare_actions(raw, stored, options)
     ours = {key: np.array(value) for key, value in (metadata.get(OURS) or {}).items()}
     episodes = Episodes.from_arrays(
         observations,
@@ -181,39 +169,28 @@ def _flattener(space: Any, what: str) -> Callable[[Any], Float[np.ndarray, "rows
 
     if isinstance(space, spaces.Box):
         return lambda values: np.asarray(values).reshape(len(values), -1)
-    if isinstance(space, spaces.Dict) and space.spaces:
-        parts = {key: _flattener(part, what) for key, part in space.spaces.items()}
-        return lambda values: np.concatenate([f(values[k]) for k, f in parts.items()], axis=1)
-    if isinstance(space, spaces.Tuple) and space.spaces:
-        each = [_flattener(part, what) for part in space.spaces]
-        return lambda values: np.concatenate(
-            [f(value) for f, value in zip(each, values, strict=True)], axis=1
-        )
+    if isinstance(space, spaces.Dict | spaces.Tuple) and space.spaces:
+        parts = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
+        each = {key: _flattener(part, what) for key, part in parts}
+        return lambda values: np.concatenate([f(values[key]) for key, f in each.items()], axis=1)
     raise LobsDICEError(f"the {what} space {space} is not a vector of real numbers")
 
 
-def _actor(space: Any) -> Callable[[Any], np.ndarray | None]:
+def _actor(space: Any) -> tuple[Callable[[Any], np.ndarray | None], ActionSpace | None]:
+    """The function that makes our actions of Minari's, and their space if it is bounded."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Discrete):
         if space.start != 0:
             raise LobsDICEError(f"discrete actions must start at 0, not at {space.start}")
-        return lambda values: np.asarray(values).reshape(-1)
+        return lambda values: np.asarray(values).reshape(-1), Discrete(int(space.n))
     if isinstance(space, spaces.Dict) and not space.spaces:
-        return lambda values: None
-    flatten = _flattener(space, "action")
-    return lambda values: flatten(values).astype(np.float32)
-
-
-def _action_space(space: Any) -> ActionSpace | None:
-    from gymnasium import spaces
-
-    if isinstance(space, spaces.Discrete):
-        return Discrete(int(space.n))
+        return lambda values: None, None
+    flatten, bounds = _flattener(space, "action"), None
     if isinstance(space, spaces.Box):
         finite = np.abs([space.low, space.high]).max(initial=0) <= FLOAT32_MAX
-        return Box.of(space.low, space.high) if finite else None
-    return None
+        bounds = Box.of(space.low, space.high) if finite else None
+    return lambda values: flatten(values).astype(np.float32), bounds
 
 
 def _spaces(episodes: Episodes) -> tuple[Any, Any]:
