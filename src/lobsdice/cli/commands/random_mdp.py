@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from lobsdice.cli.arguments import Out
 from lobsdice.cli.output import print_written
 from lobsdice.errors import LobsDICEError
-from lobsdice.experiments.random_mdp.settings import Protocol
+from lobsdice.experiments.random_mdp.settings import Settings
 
-DEFAULTS = Protocol()
+DEFAULTS = Settings()
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,11 @@ class RandomMDP:
     """Number of random MDPs, each with its own data."""
     workers: int | None = None
     """Number of processes. Without it there is one per processor."""
-    protocol: Protocol = DEFAULTS
+    settings: Settings = DEFAULTS
 
     def __call__(self) -> None:
         from lobsdice.experiments.random_mdp.experiment import experiment
 
         if self.workers is not None and self.workers < 1:
             raise LobsDICEError(f"--workers must be at least 1, but is {self.workers}")
-        print_written(experiment(self.protocol, self.seeds, self.out, workers=self.workers))
+        print_written(experiment(self.settings, self.seeds, self.out, workers=self.workers))
