@@ -7,6 +7,7 @@ one after the other in the same arrays, so that millions of steps need no Python
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import InitVar, dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float32, Int64
@@ -198,12 +199,9 @@ def concatenate(parts: Sequence[Episodes], called: Sequence[str] = ()) -> Episod
         _check_same_space(name, part.action_space, called[0], head.action_space)
     names = tuple(dict.fromkeys(name for part in parts for name in part.source_names))
     labelled = all(part.source is not None for part in parts)
+    arrays = (*NUMBERS, "lengths", "terminated")
     return Episodes(
-        observations=np.concatenate([p.observations for p in parts]),
-        lengths=np.concatenate([p.lengths for p in parts]),
-        terminated=np.concatenate([p.terminated for p in parts]),
-        actions=_together([p.actions for p in parts]),
-        rewards=_together([p.rewards for p in parts]),
+        **{key: _together([getattr(part, key) for part in parts]) for key in arrays},
         action_space=head.action_space,
         source=np.concatenate([_relabel(p, names) for p in parts]) if labelled else None,
         source_names=names if labelled else (),
@@ -256,7 +254,7 @@ def mixture(sources: Mapping[str, Episodes]) -> Episodes:
     )
 
 
-def _together(arrays: list) -> np.ndarray | None:
+def _together(arrays: list) -> Any:
     return None if any(a is None for a in arrays) else np.concatenate(arrays)
 
 

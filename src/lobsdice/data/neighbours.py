@@ -18,7 +18,6 @@ POINTS, QUERIES = 2048, 512
 
 Rows = Float32[np.ndarray, "_ width"]
 Groups = Int64[np.ndarray, " _"]
-Found = tuple[Float64[np.ndarray, " queries"], Int64[np.ndarray, " queries"]]
 
 
 def nearest(
@@ -27,7 +26,7 @@ def nearest(
     *,
     excluded: tuple[Int64[np.ndarray, " queries"], Int64[np.ndarray, " points"]] | None = None,
     advance: Callable[[int], None] = lambda n: None,
-) -> Found:
+) -> tuple[Float64[np.ndarray, " queries"], Int64[np.ndarray, " queries"]]:
     """The distance from each query to its nearest point, and the number of that point.
 
     `excluded` holds a group number for each query and for each point, the latter in ascending

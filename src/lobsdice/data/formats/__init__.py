@@ -27,14 +27,8 @@ class Format:
     module: str
     """Imported only when it is needed, because Arrow takes longer to import than a file to read."""
 
-    def read(self, path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
-        """The episodes in a file, and a sentence for each thing to warn of."""
-        return self._import().read(path, options)
-
-    def write(self, path: Path, episodes: Episodes) -> None:
-        self._import().write(path, episodes)
-
-    def _import(self) -> ModuleType:
+    def load(self) -> ModuleType:
+        """Import the module, which has `read(path, options)` and `write(path, episodes)`."""
         return importlib.import_module(f"lobsdice.data.formats.{self.module}")
 
 
@@ -58,7 +52,7 @@ def read(path_or_id: str | PathLike[str], options: ReadOptions = DEFAULTS) -> Ep
     with _explained(path_or_id), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # those of the libraries, about damaged files
         kind, path = _recognise(path_or_id)
-        episodes, found = kind.read(path, options)
+        episodes, found = kind.load().read(path, options)
         found += notices(episodes)
     for notice in found:
         warnings.warn(f"{path_or_id}: {notice}", DataWarning, stacklevel=2)
@@ -73,7 +67,7 @@ def write(path: str | PathLike[str], episodes: Episodes) -> None:
     path = Path(path)
     for kind in FORMATS:
         if path.suffix.lower() in kind.suffixes:
-            return kind.write(path, episodes)
+            return kind.load().write(path, episodes)
     raise LobsDICEError(
         f"{path}: no format has the suffix '{path.suffix}'; use {_suffixes()}, or no suffix for a "
         "Minari dataset"

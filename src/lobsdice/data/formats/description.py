@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float, Float32
 
 from lobsdice.data.episodes import Episodes
-from lobsdice.data.rows import CHUNK, column_range
+from lobsdice.data.rows import chunks, column_range
 from lobsdice.data.spaces import Box
 
 
@@ -45,11 +45,10 @@ def _features(
 
 def _moments(rows: Float32[np.ndarray, "n width"]) -> tuple[Float[np.ndarray, " width"], ...]:
     mean, squares = np.zeros((2, rows.shape[1]))
-    starts = range(0, len(rows), CHUNK)
-    for i in starts:
-        mean += rows[i : i + CHUNK].sum(axis=0, dtype=np.float64) / len(rows)
-    for i in starts:
-        squares += ((rows[i : i + CHUNK] - mean) ** 2).sum(axis=0) / len(rows)
+    for _, chunk in chunks(rows):
+        mean += chunk.sum(axis=0, dtype=np.float64) / len(rows)
+    for _, chunk in chunks(rows):
+        squares += ((chunk - mean) ** 2).sum(axis=0) / len(rows)
     return mean, np.sqrt(squares)
 
 
@@ -58,11 +57,8 @@ def _actions(episodes: Episodes) -> dict[str, Any] | None:
     if actions is None or space is None:
         return None
     if isinstance(space, Box):
-        return {
-            **space.description,
-            "size": space.size,
-            **_features(actions, column_range(actions)),
-        }
+        features = _features(actions, column_range(actions))
+        return {**space.description, "size": space.size, **features}
     values, counts = np.unique(actions, return_counts=True)
     taken = {str(value): int(count) for value, count in zip(values, counts, strict=True)}
     return {**space.description, "taken": taken}

@@ -21,11 +21,8 @@ def space_entries(space: ActionSpace | None) -> dict[str, np.ndarray]:
 
 def label_entries(episodes: Episodes) -> dict[str, np.ndarray]:
     """The sources of episodes and the names of observations, those that are known."""
-    names = {"observation_names": episodes.observation_names}
-    if episodes.source is not None:
-        names["source_names"] = episodes.source_names
-    entries = {} if episodes.source is None else {"source": episodes.source}
-    return entries | {key: np.array(texts) for key, texts in names.items() if texts}
+    values = ((key, getattr(episodes, key)) for key in LABELS)
+    return {key: np.array(value) for key, value in values if value is not None and len(value)}
 
 
 def space_of(entries: Mapping[str, np.ndarray]) -> ActionSpace | None:

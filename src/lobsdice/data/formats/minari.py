@@ -96,11 +96,7 @@ def _check_files(folder: Path) -> None:
 
 
 def _check_metadata(folder: Path) -> None:
-    """Raise an error if a key is missing.
-
-    Without the spaces, Minari would build the environment that the file names, which is foreign
-    code.
-    """
+    """Raise an error if a key is missing; without spaces, Minari would run foreign code."""
     metadata = json.loads((folder / METADATA).read_text())
     for key in ("observation_space", "action_space", "total_episodes", "data_format"):
         if key not in metadata:
@@ -152,10 +148,7 @@ def _assemble(
 
 
 def _check_total(lengths: np.ndarray, metadata: dict) -> None:
-    """Raise an error if steps are lost.
-
-    Minari takes each batch of an Arrow file for an episode, but very long episodes have several.
-    """
+    """Raise an error if steps are lost, as Minari's Arrow backend does with very long episodes."""
     steps = int(lengths.sum())
     if steps != metadata.get("total_steps", steps):
         raise LobsDICEError(

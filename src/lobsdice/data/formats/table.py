@@ -77,6 +77,7 @@ def from_table(table: pa.Table, layout: Layout, options: ReadOptions) -> tuple[E
         actions, space, found = prepare_actions(order.covered(raw), _space(table, layout), options)
         notices += found
     terminated, more = _terminated(table, layout, order, filled)
+    named = len(layout.observations) == observations.shape[1]  # lists have no names of their parts
     episodes = Episodes.from_arrays(
         observations[order.states],
         lengths=order.lengths,
@@ -84,7 +85,7 @@ def from_table(table: pa.Table, layout: Layout, options: ReadOptions) -> tuple[E
         actions=None if actions is None else actions[order.steps],
         rewards=_rewards(table, layout, order),
         action_space=space,
-        observation_names=_names(layout.observations, observations.shape[1]),
+        observation_names=layout.observations if named else (),
         **_labels(table, layout, order),
         checked=NUMBERS,
     )
@@ -191,11 +192,6 @@ def _rewards(table: pa.Table, layout: Layout, order: _Order) -> np.ndarray | Non
         rewards = rewards.astype(np.float32)
     check_columns(rewards[:, None], (layout.reward,))
     return rewards[order.steps]
-
-
-def _names(columns: tuple[str, ...], width: int) -> tuple[str, ...]:
-    """The names of the columns of the observations; a column of lists has none for its parts."""
-    return columns if len(columns) == width else ()
 
 
 def _labels(table: pa.Table, layout: Layout, order: _Order) -> dict[str, Any]:
