@@ -31,7 +31,7 @@ from lobsdice.experiments.control.experiment import (
 )
 from lobsdice.experiments.control.grid import COMPARED, Grid, Plan, Trial
 from lobsdice.experiments.control.trials import failures, fleets, make_fleet, run_all
-from lobsdice.experiments.random_mdp.storage import claim
+from lobsdice.experiments.settings import claim
 from lobsdice.report.run_record import read_run
 from lobsdice.training.folder import describe
 from lobsdice.training.train import train_fleet

@@ -4,17 +4,15 @@ import csv
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from lobsdice.errors import LobsDICEError
 from lobsdice.experiments.random_mdp import experiment as random_mdp, storage
-from lobsdice.experiments.random_mdp.estimates import problems
 from lobsdice.experiments.random_mdp.experiment import experiment
 from lobsdice.experiments.random_mdp.learners import curves
-from lobsdice.experiments.random_mdp.settings import Protocol
+from lobsdice.experiments.random_mdp.settings import Settings
 
-TOY = Protocol(
+TOY = Settings(
     betas=(0.1, 1.0),
     experts=(10, 1000),
     offlines=(1, 1000),
@@ -104,11 +102,11 @@ def test_an_interrupted_run_goes_on_and_gives_the_same_table(finished, tmp_path,
     solved: list[int] = []
     real = random_mdp.solve_block
 
-    def solve(protocol, seeds):
+    def solve(settings, seeds):
         if len(solved) == 2:
             raise KeyboardInterrupt
         solved.extend(seeds)
-        return real(protocol, seeds)
+        return real(settings, seeds)
 
     monkeypatch.setattr(random_mdp, "BLOCK", 2)
     monkeypatch.setattr(random_mdp, "solve_block", solve)
@@ -142,29 +140,6 @@ def test_a_folder_of_other_settings_is_refused(finished):
 def test_one_seed_is_refused(tmp_path):
     with pytest.raises(LobsDICEError, match="at least two seeds"):
         experiment(TOY, 1, tmp_path)
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"betas": ()}, {"experts": (10, 1)}, {"offlines": (0, 1)}, {"betas": (2.0,)}]
-)
-def test_settings_that_make_no_sense_are_refused(wrong):
-    with pytest.raises(LobsDICEError, match="must be"):
-        Protocol(**wrong)
-
-
-def test_a_seed_has_the_same_data_in_any_company():
-    alone, among = problems([3], 0.1, TOY), problems([1, 2, 3], 0.1, TOY)
-    for one, many in zip(alone[1:], among[1:], strict=True):
-        assert np.array_equal(one[0], many[2])
-    assert np.array_equal(alone.truth.expert[0], among.truth.expert[2])
-
-
-def test_estimates_are_distributions_and_counts_are_whole():
-    found = problems([0, 1], 1.0, TOY)
-    assert np.allclose(found.d_offline.sum((2, 3)), 1)
-    assert np.allclose(found.d_expert.sum((2, 3)), 1)
-    assert np.array_equal(found.counts, np.round(found.counts))
-    assert np.all(found.counts.sum((2, 3, 4)) == 60 * np.array(TOY.offlines))
 
 
 def test_fewer_seeds_than_are_known_are_a_table_of_the_first_ones(finished):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from lobsdice.experiments.random_mdp.mdps import Instance, Skeleton, instances, skeleton
+from lobsdice.experiments.random_mdp.mdps import Instance, Skeleton, draw_skeleton, make_instances
 from lobsdice.tabular import (
     occupancy,
     optimal_action_value,
@@ -15,12 +15,12 @@ BETAS = (0.01, 0.1, 1.0)
 
 
 def skeletons(count: int = 6) -> list[Skeleton]:
-    return [skeleton(np.random.default_rng(seed), 20, 4) for seed in range(count)]
+    return [draw_skeleton(np.random.default_rng(seed), 20, 4) for seed in range(count)]
 
 
 @pytest.fixture(scope="module", params=BETAS)
 def made(request) -> Instance:
-    return instances(skeletons(), request.param, gamma=0.95, optimality=0.9)
+    return make_instances(skeletons(), request.param, gamma=0.95, optimality=0.9)
 
 
 def test_every_state_and_action_has_four_successors(made):
@@ -30,9 +30,9 @@ def test_every_state_and_action_has_four_successors(made):
 
 def test_beta_zero_is_deterministic_and_one_is_the_dirichlet():
     draws = skeletons()
-    certain = instances(draws, 0.0, gamma=0.95, optimality=0.9)
+    certain = make_instances(draws, 0.0, gamma=0.95, optimality=0.9)
     assert np.all(certain.probabilities.max(-1) == 1)
-    loose = instances(draws, 1.0, gamma=0.95, optimality=0.9)
+    loose = make_instances(draws, 1.0, gamma=0.95, optimality=0.9)
     assert np.array_equal(loose.probabilities, np.stack([one.dirichlet for one in draws]))
 
 

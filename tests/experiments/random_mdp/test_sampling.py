@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from lobsdice.experiments.random_mdp import sampling
-from lobsdice.experiments.random_mdp.mdps import SUCCESSORS, instances, skeleton, spread
+from lobsdice.experiments.random_mdp.mdps import SUCCESSORS, draw_skeleton, make_instances, spread
 from lobsdice.tabular import occupancy
 
 STATES, ACTIONS, GAMMA = 5, 2, 0.8
@@ -15,7 +15,7 @@ STATES, ACTIONS, GAMMA = 5, 2, 0.8
 def world():
     """A random MDP, and a policy that is not uniform."""
     rng = np.random.default_rng(0)
-    made = instances([skeleton(rng, STATES, ACTIONS)], 0.7, gamma=GAMMA, optimality=0.5)
+    made = make_instances([draw_skeleton(rng, STATES, ACTIONS)], 0.7, gamma=GAMMA, optimality=0.5)
     policy = rng.dirichlet(np.ones(ACTIONS), size=STATES)
     return made, policy
 
@@ -25,7 +25,7 @@ def draw(world, groups, horizon, seed=1):
     rng = np.random.default_rng(seed)
     weights = sampling.discount_weights(GAMMA, horizon)
     model = (made.successors[0], made.probabilities[0])
-    return sampling.draw(rng, *model, policy, groups=groups, weights=weights)
+    return sampling.draw_counts(rng, *model, policy, groups=groups, weights=weights)
 
 
 def simulate(world, repeats, trajectories, horizon):

@@ -23,7 +23,7 @@ from lobsdice.experiments.control.episodes import make_source
 from lobsdice.experiments.control.grid import Grid, Plan, Trial
 from lobsdice.experiments.control.trials import EXPERT_ERROR, SCORES, failures, run_all
 from lobsdice.experiments.plots import standard_error
-from lobsdice.experiments.random_mdp import storage
+from lobsdice.experiments.settings import check_alike, claim
 from lobsdice.training.folder import read_rows
 from lobsdice.training.loggers import Row
 
@@ -81,9 +81,9 @@ def experiment(
     settings = asdict(plan) | {"experiment": name, "data": data}
     lengths = set() if plan.cooldown else {"steps"}
     for other in reuse:
-        storage.check_alike(other, settings, apart_from={"experiment", "every"} | lengths)
+        check_alike(other, settings, apart_from={"experiment", "every"} | lengths)
     trials = EXPERIMENTS[name].trials(grid)
-    storage.claim(folder, settings)
+    claim(folder, settings)
     run_all(trials, plan, make_source(data), folder, reuse=reuse, jobs=jobs)
     return [folder / SCORES, *write_tables(name, folder), *draw(name, folder)]
 

@@ -35,9 +35,10 @@ from lobsdice.experiments.control.grid import IDENTITY, Plan, Trial
 from lobsdice.experiments.control.processes import apart
 from lobsdice.policies.policy import Policy
 from lobsdice.training.engine import Member
+from lobsdice.training.fleet import Fleet
 from lobsdice.training.folder import CHECKPOINT, CONFIG, RunFolder, read_rows
 from lobsdice.training.loggers import Row
-from lobsdice.training.train import Fleet, train_fleet
+from lobsdice.training.train import train_fleet
 
 RUNS, TRIALS, SCORES = "runs", "trials.json", "scores.csv"
 FAILURE, LOG = "failure.txt", "log.txt"

@@ -1,4 +1,4 @@
-"""What the learners see of random MDPs: counts of sampled trajectories, made into estimates."""
+"""The data of the learners: counts of sampled trajectories, and the estimates made of them."""
 
 from typing import NamedTuple
 
@@ -6,19 +6,14 @@ import numpy as np
 from jaxtyping import Float
 
 from lobsdice.experiments.random_mdp import sampling
-from lobsdice.experiments.random_mdp.mdps import (
-    Instance,
-    instances as make_instances,
-    skeleton,
-    spread,
-)
-from lobsdice.experiments.random_mdp.settings import Protocol
+from lobsdice.experiments.random_mdp.mdps import Instance, draw_skeleton, make_instances, spread
+from lobsdice.experiments.random_mdp.settings import Settings
 
 Floats = Float[np.ndarray, "..."]
 
 
 class Problems(NamedTuple):
-    """Random MDPs, one a row, and their estimates for each number of trajectories."""
+    """Random MDPs, one per row, and the estimates for each number of trajectories."""
 
     truth: Instance
     counts: Float[np.ndarray, "n offlines S A S"]
@@ -26,32 +21,32 @@ class Problems(NamedTuple):
     d_expert: Float[np.ndarray, "n experts S S"]
 
 
-def problems(seeds: list[int], beta: float, protocol: Protocol) -> Problems:
-    """The MDPs of some seeds, with data. A seed's row depends on nothing but the seed."""
-    sizes = (protocol.states, protocol.actions)
-    skeletons = [skeleton(np.random.default_rng(seed), *sizes) for seed in seeds]
-    truth = make_instances(skeletons, beta, gamma=protocol.gamma, optimality=protocol.optimality)
-    level = round(beta * 1e9)  # a seed's data at one β is independent of its data at another
+def problems(seeds: list[int], beta: float, settings: Settings) -> Problems:
+    """The MDPs of some seeds, with data. A row depends only on its seed, not on the other seeds."""
+    sizes = (settings.states, settings.actions)
+    skeletons = [draw_skeleton(np.random.default_rng(seed), *sizes) for seed in seeds]
+    truth = make_instances(skeletons, beta, gamma=settings.gamma, optimality=settings.optimality)
+    level = round(beta * 1e9)  # for independent data at different β
     rows = [
-        _observe(np.random.default_rng([seed, level]), truth, row, protocol)
+        _observe(np.random.default_rng([seed, level]), truth, row, settings)
         for row, seed in enumerate(seeds)
     ]
     return Problems(truth, *map(np.stack, zip(*rows, strict=True)))
 
 
-def _observe(rng: np.random.Generator, truth: Instance, row: int, protocol: Protocol):
+def _observe(rng: np.random.Generator, truth: Instance, row: int, settings: Settings):
     """Counts, d^I and d^E of one MDP, for each number of trajectories."""
     expert, successors = truth.expert[row], truth.successors[row]
     model = (successors, truth.probabilities[row])
-    weights = sampling.discount_weights(protocol.gamma, protocol.horizon)
+    weights = sampling.discount_weights(settings.gamma, settings.horizon)
 
-    def draw(policy: Floats, totals: tuple[int, ...]) -> sampling.Counts:
+    def sample(policy: Floats, totals: tuple[int, ...]) -> sampling.Counts:
         groups = sampling.group_sizes(totals)
-        return sampling.draw(rng, *model, policy, groups=groups, weights=weights).nested()
+        return sampling.draw_counts(rng, *model, policy, groups=groups, weights=weights).nested()
 
-    offline = draw(np.full_like(expert, 1 / protocol.actions), protocol.offlines)
-    shown = draw(expert, protocol.experts)
+    offline = sample(np.full_like(expert, 1 / settings.actions), settings.offlines)
+    shown = sample(expert, settings.experts)
     counts = spread(successors, offline.plain)
-    d_offline = offline.discounted.sum(-1) / np.array(protocol.offlines)[:, None, None]
+    d_offline = offline.discounted.sum(-1) / np.array(settings.offlines)[:, None, None]
     pairs = spread(successors, shown.discounted).sum(-2)
-    return counts, d_offline, pairs / np.array(protocol.experts)[:, None, None]
+    return counts, d_offline, pairs / np.array(settings.experts)[:, None, None]

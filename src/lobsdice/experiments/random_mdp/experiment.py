@@ -1,8 +1,8 @@
 """Figures 1 and 4 of the paper: learning from observation in random MDPs.
 
-For each seed a random MDP at every β, data of an expert without actions and of the uniform policy
-with them, and every learner on every amount of either. A learner is judged by the total variation
-between the true distributions of state pairs of its policy and of the expert.
+Each seed gives one random MDP for every β, with demonstrations of an expert without actions and
+offline data of the uniform policy with actions. Every learner is given every amount of both. Its
+error is the total variation between the true state-pair occupancies of its policy and the expert.
 """
 
 from collections.abc import Iterator
@@ -20,50 +20,51 @@ from lobsdice.errors import LobsDICEError
 from lobsdice.experiments import plots
 from lobsdice.experiments.random_mdp import storage
 from lobsdice.experiments.random_mdp.estimates import problems
-from lobsdice.experiments.random_mdp.learners import curves, run
-from lobsdice.experiments.random_mdp.settings import Protocol
+from lobsdice.experiments.random_mdp.learners import curves, score
+from lobsdice.experiments.random_mdp.settings import Settings
 from lobsdice.experiments.random_mdp.storage import Block
+from lobsdice.experiments.settings import claim
 
-#: Seeds of a block: what an interruption can lose.
+#: Seeds of a block. An interruption loses at most the blocks in progress.
 BLOCK = 16
 TABLE = "random_mdp.csv"
 
 
 def experiment(
-    protocol: Protocol, seeds: int, folder: Path, *, workers: int | None = None
+    settings: Settings, seeds: int, folder: Path, *, workers: int | None = None
 ) -> list[Path]:
-    """Run what is missing of the first `seeds` seeds, then write the table and its figures."""
+    """Solve those of the first `seeds` seeds that have no results; write the table and figures."""
     if seeds < 2:
         raise LobsDICEError(f"a standard error needs at least two seeds, but there are {seeds}")
-    storage.claim(folder, protocol.describe())
+    claim(folder, settings.describe())
     todo = storage.missing(folder, seeds)
-    cells = len(protocol.betas)
+    cells = len(settings.betas)
     with console.progress("Random MDPs", seeds * cells) as advance:
         advance((seeds - len(todo)) * cells)
-        for block in solve_blocks(protocol, todo, workers or cores()):
+        for block in solve_blocks(settings, todo, workers or cores()):
             storage.save(folder, block)
             advance(len(block.seeds) * cells)
     results = storage.load(folder, seeds)
     assert results is not None
-    path = write_csv(folder / TABLE, table(protocol, results))
+    path = write_csv(folder / TABLE, table(settings, results))
     return [path, *plots.save_random_mdp(path, folder)]
 
 
-def solve_blocks(protocol: Protocol, seeds: list[int], workers: int) -> Iterator[Block]:
-    """Results of blocks of seeds, as they get done."""
+def solve_blocks(settings: Settings, seeds: list[int], workers: int) -> Iterator[Block]:
+    """Yield the results of blocks of seeds as soon as they are done."""
     parts = [seeds[i : i + BLOCK] for i in range(0, len(seeds), BLOCK)]
-    work = partial(solve_block, protocol)
-    for _, block in as_completed(work, parts, min(workers, len(parts)) or 1):
+    work = partial(solve_block, settings)
+    for _, block in as_completed(work, parts, min(workers, len(parts))):
         yield block
 
 
-def solve_block(protocol: Protocol, seeds: list[int]) -> Block:
-    """Every learner on every cell of some seeds."""
-    lines = curves(protocol)
+def solve_block(settings: Settings, seeds: list[int]) -> Block:
+    """The results of every learner in every cell of some seeds."""
+    lines = curves(settings)
     by_beta = []
-    for beta in protocol.betas:
-        data = problems(seeds, beta, protocol)
-        outcomes = [run(curve, data) for curve in lines]
+    for beta in settings.betas:
+        data = problems(seeds, beta, settings)
+        outcomes = [score(curve, data) for curve in lines]
         by_beta.append(
             (
                 np.stack([outcome.total_variation for outcome in outcomes], axis=-1),
@@ -75,17 +76,17 @@ def solve_block(protocol: Protocol, seeds: list[int]) -> Block:
     return Block(np.array(seeds), *stacked)
 
 
-def table(protocol: Protocol, results: Block) -> list[dict[str, Any]]:
-    """A row for each cell and curve: mean and standard error over the seeds."""
+def table(settings: Settings, results: Block) -> list[dict[str, Any]]:
+    """A row for each cell and curve, with the mean and standard error over the seeds."""
     tv = results.total_variation
     mean, error = tv.mean(0), tv.std(0, ddof=1) / np.sqrt(len(tv))
     failures, unsupported = results.failed.sum(0), results.unsupported.mean(0)
-    lines = curves(protocol)
+    lines = curves(settings)
     return [
         {
-            "beta": protocol.betas[b],
-            "n_expert": protocol.experts[e],
-            "n_offline": protocol.offlines[o],
+            "beta": settings.betas[b],
+            "n_expert": settings.experts[e],
+            "n_offline": settings.offlines[o],
             "algorithm": lines[c].algorithm,
             "alpha": "" if lines[c].alpha is None else lines[c].alpha,
             "mean": f"{mean[b, e, o, c]:.5f}",

@@ -1,4 +1,7 @@
-"""The learners of the random-MDP experiment, each run on all cells of some random MDPs at once."""
+"""The learners of the random-MDP experiment. Each solves all cells of several MDPs at once.
+
+A cell is one number of expert trajectories with one number of offline trajectories.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,14 +12,14 @@ from jaxtyping import Bool, Float
 
 from lobsdice import tabular
 from lobsdice.experiments.random_mdp.estimates import Problems
-from lobsdice.experiments.random_mdp.settings import Protocol
+from lobsdice.experiments.random_mdp.settings import Settings
 from lobsdice.tabular import MDP, Clone, Solution
 
 Floats = Float[np.ndarray, "..."]
 
 
 class Cells(NamedTuple):
-    """Learning problems, one a row."""
+    """Learning problems, one per row."""
 
     mdp: MDP
     d_expert: Float[np.ndarray, "rows S S"]
@@ -24,7 +27,7 @@ class Cells(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How a learner did on problems with axes (MDP, expert, offline)."""
+    """The results of a learner, for each MDP, number of demonstrations and number of logs."""
 
     total_variation: Float[np.ndarray, "n experts offlines"]
     failed: Bool[np.ndarray, "n experts offlines"]
@@ -33,7 +36,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Curve:
-    """A line of the figure: a learner with its hyperparameters."""
+    """A curve of the figure: a learner with its hyperparameters."""
 
     algorithm: str
     alpha: float | None
@@ -41,29 +44,29 @@ class Curve:
     sees_expert: bool = True
 
 
-def curves(protocol: Protocol) -> list[Curve]:
-    """The paper's learners, and LobsDICE once more with a small α."""
-    mix = {"mix": protocol.mix}
+def curves(settings: Settings) -> list[Curve]:
+    """The paper's learners, and LobsDICE again with a small α."""
+    mix = {"mix": settings.mix}
 
     def lobsdice(alpha: float) -> Curve:
         return Curve("LobsDICE", alpha, lambda cells: tabular.lobsdice(*cells, alpha=alpha, **mix))
 
     def demodice(cells: Cells) -> Solution:
-        return tabular.demodice_from_observation(*cells, alpha=protocol.alpha, **mix)
+        return tabular.demodice_from_observation(*cells, alpha=settings.alpha, **mix)
 
     return [
         Curve("BC", None, lambda cells: tabular.bc(cells.mdp, cells.d_offline), sees_expert=False),
         Curve("SMODICE", None, lambda cells: tabular.smodice(*cells, **mix)),
         Curve("BCO", None, lambda cells: tabular.bco(*cells)),
-        Curve("DemoDICEfO", protocol.alpha, demodice),
+        Curve("DemoDICEfO", settings.alpha, demodice),
         Curve("OPOLO", None, lambda cells: tabular.opolo(*cells, **mix)),
-        lobsdice(protocol.alpha),
-        lobsdice(protocol.small_alpha),
+        lobsdice(settings.alpha),
+        lobsdice(settings.small_alpha),
     ]
 
 
-def run(curve: Curve, problems: Problems) -> Outcome:
-    """Learn on every pair of expert and offline estimates, and compare with the expert."""
+def score(curve: Curve, problems: Problems) -> Outcome:
+    """Learn in every cell, and measure the total variation from the expert."""
     experts, offlines = problems.d_expert.shape[1], problems.counts.shape[1]
     used = experts if curve.sees_expert else 1
     learned = curve.learn(cells(problems, used))
@@ -79,7 +82,7 @@ def run(curve: Curve, problems: Problems) -> Outcome:
 
 
 def cells(problems: Problems, experts: int) -> Cells:
-    """Each of the first estimates of d^E with each of the offline data."""
+    """The cells of the first `experts` estimates of d^E with all offline data."""
     n, offlines, states, actions, _ = problems.counts.shape
     truth = problems.truth.mdp
     counts = problems.counts.reshape(-1, states, actions, states)
@@ -99,8 +102,7 @@ def cells(problems: Problems, experts: int) -> Cells:
 
 
 def evaluate(problems: Problems, policy: Float[np.ndarray, "n E O S A"]) -> Floats:
-    """TV between the true d̄(s,s') of each policy and of the expert."""
-
+    """The total variation between the true d(s, s') of each policy and of the expert."""
     truth = problems.truth.mdp
     transitions = np.asarray(truth.transition)
 

@@ -1,9 +1,9 @@
 """Random MDPs and their experts, as in appendix I.1 of the paper.
 
-Each (s,a) has four different successors, with probabilities (1-β) one-hot + β Dirichlet(1,1,1,1).
-The reward is 1 in the state that makes the optimal value of s0 = 0 the least. The expert is
-softmax(Q*/temperature), with the temperature that puts its value at s0 a given share of the way
-from the uniform policy's to the optimal one's.
+Each (s, a) has four different successors, with the probabilities
+(1-β) one-hot + β Dirichlet(1,1,1,1). The reward is 1 in one state: the one that gives s0 = 0 the
+smallest optimal value. The expert is softmax(Q*/temperature). Its temperature is chosen such that
+its value at s0 lies at a given point between the uniform policy's (0) and the optimal one's (1).
 """
 
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from lobsdice.tabular import MDP, occupancy, optimal_action_value, pair_occupancy, softmax, value
 
 SUCCESSORS = 4
-#: The temperatures between which the expert's is sought, as logarithms.
+#: Logarithms of the lowest and highest temperature that the expert may have.
 COLDEST, HOTTEST = np.log(1e-6), np.log(1e3)
 HALVINGS = 60
 
@@ -23,7 +23,7 @@ Integers = Int[np.ndarray, "..."]
 
 
 class Skeleton(NamedTuple):
-    """What β does not change in a random MDP."""
+    """The parts of a random MDP that do not depend on β."""
 
     successors: Integers  # [S, A, 4]
     one_hot: Floats  # [S, A, 4]
@@ -31,26 +31,28 @@ class Skeleton(NamedTuple):
 
 
 class Instance(NamedTuple):
-    """Random MDPs, one a row, with what is to be imitated."""
+    """Random MDPs, one per row, with their experts."""
 
     successors: Integers  # [n, S, A, 4]
     probabilities: Floats  # [n, S, A, 4]
     mdp: MDP
     reward: Floats  # [n, S, A]
     expert: Floats  # the policy, [n, S, A]
-    d_expert: Floats  # its true occupancy of state pairs, [n, S, S]
+    d_expert: Floats  # the true state-pair occupancy of the expert, [n, S, S]
 
 
-def skeleton(rng: np.random.Generator, states: int, actions: int) -> Skeleton:
-    """Four different successors for each (s,a), and what their probabilities are mixed from."""
+def draw_skeleton(rng: np.random.Generator, states: int, actions: int) -> Skeleton:
+    """Draw four different successors for each (s, a), and the two parts of their probabilities."""
     order = rng.random((states, actions, states)).argsort(-1)
     chosen = rng.integers(SUCCESSORS, size=(states, actions))
     dirichlet = rng.dirichlet(np.ones(SUCCESSORS), size=(states, actions))
     return Skeleton(order[..., :SUCCESSORS], np.eye(SUCCESSORS)[chosen], dirichlet)
 
 
-def instances(skeletons: list[Skeleton], beta: float, *, gamma: float, optimality: float):
-    """The MDPs of some skeletons at one β."""
+def make_instances(
+    skeletons: list[Skeleton], beta: float, *, gamma: float, optimality: float
+) -> Instance:
+    """The MDPs of some skeletons at one β, with their experts."""
     successors, one_hot, dirichlet = map(np.stack, zip(*skeletons, strict=True))
     probabilities = (1 - beta) * one_hot + beta * dirichlet
     mdp = MDP(spread(successors, probabilities), start(*successors.shape[:2]), gamma)
@@ -61,7 +63,7 @@ def instances(skeletons: list[Skeleton], beta: float, *, gamma: float, optimalit
 
 
 def spread(successors: Integers, values: Floats) -> Floats:
-    """Values at the four successors -> values at all states, zero elsewhere."""
+    """Expand values at the four successors to values at all states, zero elsewhere."""
     states = successors.shape[-3]
     dense = np.zeros((*values.shape[:-1], states))
     np.put_along_axis(dense, np.broadcast_to(successors, values.shape), values, axis=-1)
@@ -69,12 +71,12 @@ def spread(successors: Integers, values: Floats) -> Floats:
 
 
 def start(count: int, states: int) -> Floats:
-    """All begin in s0 = 0."""
+    """Initial distributions with all mass in s0 = 0."""
     return np.broadcast_to(np.eye(states)[0], (count, states))
 
 
 def hardest_reward(mdp: MDP) -> Floats:
-    """R[n, s, a]: 1 in the state that minimises the optimal value of s0."""
+    """The reward R[n, s, a]: 1 in the state that minimises the optimal value of s0."""
     shape = (*mdp.initial.shape, mdp.actions)
     at_state = np.eye(mdp.states)[:, :, None] * np.ones(mdp.actions)
     best = np.stack(
@@ -84,7 +86,7 @@ def hardest_reward(mdp: MDP) -> Floats:
         ],
         axis=-1,
     )
-    # A state that cannot be reached has no value, and no policy to imitate.
+    # A state that cannot be reached has value 0, and no policy is better than another.
     return at_state[np.where(best > 0, best, np.inf).argmin(-1)]
 
 

@@ -1,12 +1,12 @@
-"""Counts of many trajectories, drawn exactly without drawing any one of them.
+"""Counts of the transitions of many trajectories, drawn without simulating each trajectory.
 
-Trajectories that are in the same state at the same time are exchangeable: of n of them, the numbers
-that take each (action, successor) are multinomial. So a step of all trajectories costs a draw a
-state, be they ten or ten thousand.
+Of n trajectories that are in the same state at the same time, the numbers that take each (action,
+successor) are multinomial. So one step of all trajectories takes one draw per state, whether there
+are ten trajectories or ten thousand. The counts have exactly the distribution of a simulation.
 
-The discounted occupancy is estimated by weighted counts: step t has the weight γ^t, and the weights
-of a trajectory sum to one. The mean of the estimate is the occupancy of the first `horizon` steps,
-which is within γ^horizon of the whole in total variation.
+The discounted occupancy is estimated by weighted counts. Step t has a weight proportional to γ^t,
+and the weights of a trajectory sum to one. The mean of the estimate is the occupancy of the first
+`horizon` steps. Its total variation from the full occupancy is at most γ^horizon.
 """
 
 from typing import NamedTuple
@@ -18,13 +18,13 @@ Floats = Float[np.ndarray, "..."]
 
 
 class Counts(NamedTuple):
-    """How often each (s, a, successor) was taken in groups of trajectories."""
+    """Counts of each (s, a, successor) in groups of trajectories."""
 
     plain: Float[np.ndarray, "groups S A K"]
-    discounted: Float[np.ndarray, "groups S A K"]  # in weights; each trajectory has one in all
+    discounted: Float[np.ndarray, "groups S A K"]  # weighted; one trajectory sums to 1
 
     def nested(self) -> "Counts":
-        """Groups joined to the ones before them."""
+        """Counts of each group together with all groups before it."""
         return Counts(self.plain.cumsum(0), self.discounted.cumsum(0))
 
 
@@ -35,11 +35,11 @@ def discount_weights(gamma: float, horizon: int) -> Floats:
 
 
 def group_sizes(totals: tuple[int, ...]) -> list[int]:
-    """The sizes of groups whose running sums are the (ascending) totals."""
+    """The sizes of groups whose cumulative sums are the ascending totals."""
     return np.diff(totals, prepend=0).tolist()
 
 
-def draw(
+def draw_counts(
     rng: np.random.Generator,
     successors: Int[np.ndarray, "S A K"],
     probabilities: Float[np.ndarray, "S A K"],
@@ -48,7 +48,7 @@ def draw(
     groups: list[int],
     weights: Floats,
 ) -> Counts:
-    """Counts of groups of trajectories from s0 = 0, each as long as there are weights."""
+    """Counts of groups of trajectories that start in s0 = 0, with one step per weight."""
     states = len(policy)
     outcomes = (policy[:, :, None] * probabilities).reshape(states, -1)
     outcomes = outcomes / outcomes.sum(-1, keepdims=True)

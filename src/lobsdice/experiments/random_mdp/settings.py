@@ -1,4 +1,4 @@
-"""What is varied and what is fixed in the random-MDP experiment; light to import."""
+"""The settings of the random-MDP experiment; light to import."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -7,25 +7,25 @@ from lobsdice.errors import LobsDICEError
 
 
 @dataclass(frozen=True)
-class Protocol:
-    """Section 5.1 and appendix I.1 of the paper, with the choices that it leaves open."""
+class Settings:
+    """Section 5.1 and appendix I.1 of the paper, and the choices that it leaves open."""
 
     betas: tuple[float, ...] = (0.01, 0.1, 1.0)
-    """How stochastic the transitions are: 0 deterministic, 1 four Dirichlet successors."""
+    """Randomness of the transitions: 0 is deterministic, 1 is Dirichlet over four successors."""
     experts: tuple[int, ...] = (10, 100, 1000, 10000)
     """Numbers of expert trajectories, ascending."""
     offlines: tuple[int, ...] = (1, 3, 10, 30, 100, 300, 1000, 3000, 10000)
     """Numbers of trajectories of the uniformly random policy, ascending."""
     alpha: float = 0.1
-    """The weight of the regulariser of LobsDICE and DemoDICEfO, as in the paper."""
+    """Weight α of the regulariser of LobsDICE and DemoDICEfO, as in the paper."""
     small_alpha: float = 0.001
-    """The weight of a second LobsDICE, that shows the limit of no regulariser."""
+    """Weight α of a second LobsDICE, close to the limit without a regulariser."""
     mix: float = 1e-3
-    """The share of the offline distribution that is mixed into the expert's."""
+    """Share of the offline distribution that is mixed into the expert's."""
     optimality: float = 0.9
-    """Where the expert's value lies between the uniform policy's (0) and the optimal one's (1)."""
+    """The expert's value, on a scale from the uniform policy's (0) to the optimal policy's (1)."""
     horizon: int = 200
-    """Steps of a trajectory; a discounted sum leaves out a share of gamma^horizon."""
+    """Steps of a trajectory. A discounted sum over it leaves out a share of gamma^horizon."""
     states: int = 20
     """States of an MDP."""
     actions: int = 4
@@ -43,11 +43,6 @@ class Protocol:
         if not 0 < self.optimality < 1:
             raise LobsDICEError(f"optimality must lie between 0 and 1, but is {self.optimality}")
 
-    @property
-    def cells(self) -> tuple[int, int, int]:
-        """How many values there are of β, of expert and of offline trajectories."""
-        return len(self.betas), len(self.experts), len(self.offlines)
-
     def describe(self) -> dict[str, Any]:
-        """The settings as JSON holds them."""
+        """The settings as plain data for JSON."""
         return {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(self).items()}
