@@ -1,17 +1,17 @@
 """The algorithms: one file each, and one line here."""
 
+from lobsdice.algorithms.base import Algorithm as Algorithm
+from lobsdice.algorithms.registry import ALGORITHMS as ALGORITHMS, register as register
+
 # In the order in which `lobsdice algorithms` lists them.
 # isort: off
-from lobsdice.algorithms.base import Algorithm as Algorithm
+from lobsdice.algorithms.lobsdice import LobsDICE as LobsDICE
+from lobsdice.algorithms.lobsdice_mu import LobsDICEMu as LobsDICEMu
 from lobsdice.algorithms.bc import BC as BC
 from lobsdice.algorithms.bco import BCO as BCO
 from lobsdice.algorithms.demodice import DemoDICE as DemoDICE
 from lobsdice.algorithms.demodicefo import DemoDICEfO as DemoDICEfO
-from lobsdice.algorithms.iqlearn import IQLearn as IQLearn
-from lobsdice.algorithms.lobsdice import LobsDICE as LobsDICE
-from lobsdice.algorithms.lobsdice_mu import LobsDICEMu as LobsDICEMu
-from lobsdice.algorithms.opolo import OPOLO as OPOLO
-from lobsdice.algorithms.rce import RCE as RCE
-from lobsdice.algorithms.registry import ALGORITHMS as ALGORITHMS
-from lobsdice.algorithms.registry import register as register
 from lobsdice.algorithms.smodice import SMODICE as SMODICE
+from lobsdice.algorithms.opolo import OPOLO as OPOLO
+from lobsdice.algorithms.iqlearn import IQLearn as IQLearn
+from lobsdice.algorithms.rce import RCE as RCE
