@@ -1,4 +1,4 @@
-"""What a learner sees: views of episodes, the options the paper leaves open, and the leak check."""
+"""Training data: state pairs and transitions, the options that the paper leaves open, the leak."""
 
 import numpy as np
 import pytest

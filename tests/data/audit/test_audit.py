@@ -1,4 +1,4 @@
-"""What the audit says of data whose answer is known."""
+"""Results of the audit for data whose answer is known."""
 
 from dataclasses import replace
 
@@ -236,7 +236,7 @@ def test_walks_on_a_small_grid_are_of_one_rate():
 
 @pytest.mark.parametrize(("demonstrated", "logged"), [(1.0, 4.0), (4.0, 1.0)])
 def test_a_weaker_or_stronger_controller_is_of_the_same_rate(demonstrated, logged):
-    """From rest and back to it: where paths cross, several weak steps are like a strong one."""
+    """Where paths from rest to rest cross, several weak steps look like a strong one."""
 
     def controlled(count: int, gain: float) -> Episodes:
         place = np.random.default_rng([count, 0]).uniform(-1, 1, (count, 2))

@@ -1,4 +1,4 @@
-"""Bad input: what is wrong, and the one sentence that says so."""
+"""Bad input, and the one sentence that says what is wrong."""
 
 import json
 import pickle
@@ -434,7 +434,7 @@ def test_options_are_checked_when_they_are_made():
 
 
 class Trap:
-    """What a hostile pickle does: it runs code when it is loaded."""
+    """A hostile pickle, which runs code when it is loaded."""
 
     def __init__(self, path: Path):
         self.path = path

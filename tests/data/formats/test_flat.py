@@ -1,4 +1,4 @@
-"""Where episodes begin and end in flat transitions: HDF5 files of D4RL and archives alike."""
+"""The ends of episodes in flat transitions, in HDF5 files of D4RL and in archives."""
 
 import h5py
 import numpy as np

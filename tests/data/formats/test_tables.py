@@ -55,7 +55,7 @@ def test_an_action_in_the_last_row_is_ignored_with_a_warning(save):
     with pytest.warns(DataWarning, match="the last row of 1 episode holds an action"):
         episodes = read(path)
     np.testing.assert_array_equal(episodes.actions, [[0.5], [-1], [1]])
-    # Whether the state after that action was terminal is not in the file.
+    # The file does not say if the state after that action was terminal.
     assert episodes.terminated.tolist() == [False, False]
 
 
