@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lobsdice.errors import LobsDICEError
-from lobsdice.experiments.control.trials import TRIALS
+from lobsdice.experiments.control.fleet import TRIALS
 from lobsdice.training.folder import RunFolder
 from lobsdice.training.loggers import Row, measured
 from lobsdice.training.settings import differences, flatten

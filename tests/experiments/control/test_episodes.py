@@ -1,4 +1,4 @@
-"""Episodes from the user's own files, under the same protocol as the built-in ones."""
+"""Episodes from the user's own files, used like the built-in ones."""
 
 import numpy as np
 import pytest
@@ -8,8 +8,8 @@ from lobsdice.data.episodes import Episodes
 from lobsdice.data.formats import write
 from lobsdice.errors import LobsDICEError
 from lobsdice.experiments.control.episodes import BuiltIn, make_source
+from lobsdice.experiments.control.fleet import make_data
 from lobsdice.experiments.control.grid import Trial
-from lobsdice.experiments.control.trials import make_data
 
 
 def episodes(count: int, width: int, each: float, seed: int) -> Episodes:

@@ -1,1 +1,1 @@
-"""The continuous-control experiments of the paper, as tables of runs."""
+"""The continuous-control experiments of the paper: tables of runs."""

@@ -1,8 +1,7 @@
-"""Where the continuous-control experiments get their episodes: collected here, or the user's files.
+"""Sources of episodes for the continuous-control experiments: built-in tasks or the user's files.
 
-Either way the protocol is the same: for each environment there are episodes of an expert, a medium
-and a random policy, of which demonstrations and mixtures take the first ones, and scores are
-normalised so that the random policy has 0 and the expert 100.
+Both have episodes of an expert, a medium and a random policy for each environment. Demonstrations
+and offline data take the first ones. In scores the random policy has 0 and the expert 100.
 """
 
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ from lobsdice.environments.tasks.table import spec_of
 from lobsdice.environments.tasks.task import cached
 from lobsdice.errors import LobsDICEError
 
-#: What the short names of `source` stand for.
+#: Patterns of file names that have a short name.
 PATTERNS = {
     "d4rl": "{where}/{env}_{source}-v2.hdf5",
     "minari": "{where}/{env}/{source}-v0",
@@ -26,11 +25,11 @@ PATTERNS = {
 
 
 @runtime_checkable
-class Source(Protocol):
-    """Episodes by environment and policy, and a scale for returns."""
+class EpisodeSource(Protocol):
+    """Episodes by environment and policy, and a scale of returns."""
 
     def episodes(self, environment: str, counts: Mapping[str, int]) -> Mapping[str, Episodes]:
-        """At least so many episodes of each policy (`expert`, `medium`, `random`)."""
+        """At least `counts[policy]` episodes of each policy (`expert`, `medium`, `random`)."""
         ...
 
     def normalised(self, environment: str, mean_return: float) -> float:
@@ -40,7 +39,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class BuiltIn:
-    """The built-in tasks; episodes are collected where they are missing."""
+    """The built-in tasks. Missing episodes are collected."""
 
     def episodes(self, environment: str, counts: Mapping[str, int]) -> Mapping[str, Episodes]:
         return cached(spec_of(environment), counts, seed=0)
@@ -51,10 +50,10 @@ class BuiltIn:
 
 @dataclass(frozen=True)
 class Files:
-    """The user's files, one for each environment and policy; nothing is downloaded."""
+    """The user's files, one for each environment and policy. Nothing is downloaded."""
 
     pattern: str
-    """A path, or the id of a Minari dataset, with {env} and {source} in it."""
+    """A path or the id of a Minari dataset, with {env} and {source} in it."""
 
     def episodes(self, environment: str, counts: Mapping[str, int]) -> Mapping[str, Episodes]:
         return {source: self._read(environment, source) for source in counts}
@@ -77,8 +76,11 @@ class Files:
         return self.pattern.format(env=environment, source=source)
 
 
-def make_source(name: str) -> Source:
-    """`built-in`, `d4rl:FOLDER`, `minari:NAMESPACE`, or a pattern with {env} and {source}."""
+def make_source(name: str) -> EpisodeSource:
+    """Return a source by its name.
+
+    Names are `built-in`, `d4rl:FOLDER`, `minari:NAMESPACE`, and patterns with {env} and {source}.
+    """
     if name == "built-in":
         return BuiltIn()
     kind, _, where = name.partition(":")
@@ -98,7 +100,7 @@ def _read(path: str) -> Episodes:
 
 
 def _first_columns(episodes: Episodes, size: int) -> Episodes:
-    """Ant's recordings may have contact forces after the 27 numbers that its task shows."""
+    """Drop surplus columns. Recordings of Ant may have contact forces after the task's 27."""
     if episodes.state_size < size:
         raise LobsDICEError(f"observations have {episodes.state_size} numbers; {size} are needed")
     return replace(episodes, observations=np.ascontiguousarray(episodes.observations[:, :size]))

@@ -2,11 +2,11 @@
 
     mujoco                 figure 2: all algorithms, four environments, three mixtures
     fewer-demonstrations   figure 7: LobsDICE with 1, 3 and 5 demonstrations
-    subsampled             figure 5: 50 demonstrations, every 20th transition of them
+    subsampled             figure 5: every 20th transition of 50 demonstrations
     idm-error              figure 6: the inverse dynamics model's error on the expert's transitions
     gamma-one              figure 8: LobsDICE without discount
 
-Scores are of the last policy, and of the best one beside it; no choice is made by the score.
+Scores are those of the last policy. The best score is beside it, but nothing is chosen by it.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,6 @@ import numpy as np
 from lobsdice.data.files import write_csv
 from lobsdice.errors import LobsDICEError
 from lobsdice.experiments import plots, statistics
-from lobsdice.experiments.control.episodes import make_source
 from lobsdice.experiments.control.grid import Grid, Plan, Trial
 from lobsdice.experiments.control.trials import EXPERT_ERROR, SCORES, failures, run_all
 from lobsdice.experiments.plots import standard_error
@@ -31,7 +30,7 @@ FAILURES = "failures.csv"
 
 
 class Experiment(NamedTuple):
-    """A table of runs, and how to look at it."""
+    """The trials of an experiment, and the curves of its figure."""
 
     trials: Callable[[Grid], list[Trial]]
     curve: str
@@ -70,11 +69,11 @@ def experiment(
     reuse: Sequence[Path] = (),
     jobs: int = 1,
 ) -> list[Path]:
-    """Run what is missing, then write the tables and the figure, functions of scores.csv.
+    """Train the runs that are missing, then write the tables and the figure.
 
-    Runs in the folders of `reuse`, of this or another experiment, are taken over. Longer ones are
-    cut: without a cooldown the first n steps of a longer run are a run of n steps. `jobs` programs
-    train at a time.
+    Runs in the folders of `reuse`, of this or another experiment, are copied. Longer ones are cut:
+    without a cooldown the first n steps of a longer run are a run of n steps. `jobs` fleets train
+    at a time.
     """
     if jobs < 1:
         raise LobsDICEError(f"jobs is {jobs}; it must be at least 1")
@@ -84,13 +83,13 @@ def experiment(
         check_alike(other, settings, apart_from={"experiment", "every"} | lengths)
     trials = EXPERIMENTS[name].trials(grid)
     claim(folder, settings)
-    run_all(trials, plan, make_source(data), folder, reuse=reuse, jobs=jobs)
-    return [folder / SCORES, *write_tables(name, folder), *draw(name, folder)]
+    run_all(trials, plan, data, folder, reuse=reuse, jobs=jobs)
+    return [folder / SCORES, *write_tables(name, folder), *draw_scores(name, folder)]
 
 
 def write_tables(name: str, folder: Path) -> list[Path]:
-    """summary.csv (each task), aggregate.csv (all tasks) and failures.csv, if there are any."""
-    rows = read_rows(folder / SCORES)  # also of the parts of the table that were run earlier
+    """Write summary.csv (each task), aggregate.csv (all tasks), and failures.csv if any failed."""
+    rows = read_rows(folder / SCORES)  # with the runs of earlier commands
     curve, found = EXPERIMENTS[name].curve, failures(folder)
     paths = [
         write_csv(folder / "summary.csv", summary(rows, curve)),
@@ -100,12 +99,12 @@ def write_tables(name: str, folder: Path) -> list[Path]:
     if table:
         paths.append(write_csv(folder / FAILURES, table))
     else:
-        (folder / FAILURES).unlink(missing_ok=True)  # of fleets that were since run again
+        (folder / FAILURES).unlink(missing_ok=True)  # those fleets have since been trained
     return paths
 
 
-def draw(name: str, folder: Path) -> list[Path]:
-    """The figure of scores.csv."""
+def draw_scores(name: str, folder: Path) -> list[Path]:
+    """Draw the figure of scores.csv."""
     if name == "idm_error":
         label = "squared error on the expert's actions"
         figure = plots.last_bars(folder / SCORES, column=EXPERT_ERROR, label=label)
@@ -116,7 +115,7 @@ def draw(name: str, folder: Path) -> list[Path]:
 
 
 def summary(rows: list[Row], curve: str) -> list[dict[str, Any]]:
-    """For each task and curve the score of the last policy and of the best, over the seeds."""
+    """A row for each task and curve: the scores of the last and the best policy over the seeds."""
     table = []
     for (value, *task), runs in _by(rows, (curve, *plots.TASK)).items():
         last, best = _last(runs), _best(runs)
@@ -135,7 +134,7 @@ def summary(rows: list[Row], curve: str) -> list[dict[str, Any]]:
 
 
 def aggregate(rows: list[Row], curve: str) -> list[dict[str, Any]]:
-    """For each curve the mean and interquartile mean over all its tasks, with 95 % intervals."""
+    """A row for each curve: mean and interquartile mean over all tasks, with 95 % intervals."""
     table = []
     for (value,), mine in _by(rows, (curve,)).items():
         tasks = [_last(runs) for runs in _by(mine, plots.TASK).values()]
@@ -167,6 +166,6 @@ def _last(rows: list[Row]) -> np.ndarray:
 
 
 def _best(rows: list[Row]) -> np.ndarray:
-    """The best score of each seed; a policy that breaks the simulation has none."""
+    """The best score of each seed, without policies that broke the simulation."""
     seeds = _by(rows, ("seed",)).values()
     return np.array([np.fmax.reduce([r["score"] for r in runs]) for runs in seeds])

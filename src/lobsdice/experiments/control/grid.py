@@ -1,4 +1,4 @@
-"""What the continuous-control experiments cover, and what their runs share; light to import."""
+"""The trials of the continuous-control experiments and their shared settings; light to import."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from lobsdice.algorithms import Algorithm
     from lobsdice.training.engine import Options
 
-#: LobsDICE, the paper's baselines, and SMODICE, which it argues with.
+#: LobsDICE, the paper's baselines, and SMODICE, which the paper discusses.
 COMPARED = ("lobsdice", "bc", "bco", "demodicefo", "smodice", "opolo", "iqlearn", "rce")
-#: Expert episodes among the offline ones: more for halfcheetah, as in the paper.
+#: Expert episodes in the offline data of environments that have not 100 of them, as in the paper.
 EXPERT = {"halfcheetah": 400}
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One run of an experiment."""
+    """The settings of one run of an experiment."""
 
     algorithm: str
     environment: str
@@ -30,19 +30,19 @@ class Trial:
     seed: int
     demonstrations: int = 5
     subsample: int = 1
-    """Keep every n-th transition of the demonstrations."""
+    """Every n-th transition of the demonstrations is kept."""
     gamma: float | None = None
-    """The discount, where it is not the algorithm's default."""
+    """The discount; None is the algorithm's default."""
     labelled: bool = False
-    """Give the demonstrations' actions along, to measure against (or for those that need them)."""
+    """True if demonstrations keep their actions also for algorithms that do not need them."""
 
     @property
     def dataset(self) -> "Trial":
-        """The trial with all forgotten that its data does not depend on."""
+        """The trial without the settings that its data does not depend on."""
         return replace(self, algorithm="", seed=0, gamma=None)
 
     def make(self, ratio_penalty: float | None = None) -> "Algorithm":
-        """The algorithm with its hyperparameters; a penalty is for those that have one."""
+        """The algorithm with its hyperparameters; those without a `ratio_penalty` ignore it."""
         from lobsdice.algorithms import ALGORITHMS
 
         settings = {} if self.gamma is None else {"gamma": self.gamma}
@@ -51,7 +51,7 @@ class Trial:
         return ALGORITHMS[self.algorithm](**settings)
 
     def columns(self) -> dict[str, Any]:
-        """What a table says about the trial."""
+        """The columns of the trial in a table."""
         return {
             "algorithm": self.algorithm,
             "environment": self.environment,
@@ -69,21 +69,21 @@ IDENTITY = ("algorithm", "environment", *SOURCES, "demonstrations", "subsample",
 
 @dataclass(frozen=True)
 class Plan:
-    """What all runs of an experiment share."""
+    """The settings that all runs of an experiment share."""
 
     steps: int = 1_000_000
     """Gradient steps of a run."""
     batch_size: int = 512
-    """Rows of each part of the data in a step."""
+    """Batch size: rows of each part of the data in a step."""
     episodes: int = 10
     """Episodes of an evaluation."""
     every: int | None = None
-    """Steps between evaluations (default: about a fiftieth of all)."""
+    """Steps between evaluations (default: about a fiftieth of the steps)."""
     cooldown: float = 0.0
-    """Last part of the steps (0 to 1) in which the learning rates fall, for every algorithm."""
+    """Last share of the steps (0 to 1) in which the learning rates decrease."""
     ratio_penalty: float | None = None
-    """Weight of the gradient penalty on the discriminator, for every algorithm that has one
-    (default: the paper's 0.1)."""
+    """Weight of the discriminator's gradient penalty, for every algorithm that has one (default:
+    the paper's 0.1)."""
 
     @cached_property
     def options(self) -> "Options":
@@ -94,16 +94,16 @@ class Plan:
 
 @dataclass(frozen=True)
 class Grid:
-    """What an experiment covers."""
+    """The environments, algorithms, seeds and mixtures of an experiment."""
 
     env: tuple[str, ...] = tuple(TASKS)
     """Environments."""
     algorithms: tuple[str, ...] = COMPARED
-    """Algorithms, in the experiments that compare some."""
+    """Algorithms, in the experiments that compare several."""
     seeds: int = 5
     """Runs with the seeds 0, 1, ..."""
     sizes: tuple[int, ...] = (100, 500, 1000)
-    """Numbers of medium and of random episodes, one mixture for each."""
+    """Numbers of medium and of random episodes in the offline data, one mixture for each."""
     expert: int | None = None
     """Expert episodes in a mixture (default: 100, and 400 for halfcheetah)."""
 
@@ -113,7 +113,7 @@ class Grid:
             raise LobsDICEError("an experiment needs environments, algorithms, sizes and seeds")
 
     def tasks(self) -> list[tuple[str, tuple[int, int, int]]]:
-        """Environments and mixtures."""
+        """All pairs of an environment and a mixture."""
         return [
             (env, (EXPERT.get(env, 100) if self.expert is None else self.expert, size, size))
             for env, size in product(self.env, self.sizes)

@@ -1,30 +1,25 @@
-"""Work that takes a process for itself, such as a program of JAX; several go on at a time.
+"""Programs in processes of their own, several at a time, each with a log file.
 
-Each process does one piece of work and writes what it has to say to a file. Like those of
-`environments/workers.py` they are plain interpreters fed through pipes. A pipe that is closed
-tells them that the parent is gone, however it went, and they go with it.
+The standard input of each is a pipe from this process, which nothing is written to. It closes when
+this process ends in any way, and `end_with_parent` then ends the program.
 """
 
 import os
-import pickle
 import signal
 import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable
-from contextlib import suppress
+from collections.abc import Generator, Iterable, Sequence
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 
 from lobsdice.environments.workers import search_path
 
-SERVE = "from lobsdice.experiments.control.processes import serve; serve()"
-#: Seconds between two looks at what has ended.
+#: Seconds between two looks at which programs have ended.
 PAUSE = 0.1
-#: Where processes share a GPU, none takes all its memory, and none tries out kernels on a device
-#: that is busy, with which XLA takes 80 s to compile, not 10 s. What the user has set stands.
+#: Defaults for programs that share a GPU; the user's own settings have priority. No program takes
+#: all memory. None measures kernels on the busy device, with which XLA compiles in 80 s, not 10 s.
 SHARED_GPU = {
     "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
     "XLA_FLAGS": "--xla_gpu_autotune_level=0 --xla_gpu_enable_triton_gemm=false",
@@ -32,68 +27,47 @@ SHARED_GPU = {
 
 
 def apart(
-    jobs: Iterable[tuple[Path, Callable[[], object]]], at_a_time: int
+    jobs: Iterable[tuple[Path, Sequence[str]]], at_a_time: int
 ) -> Generator[tuple[Path, int], None, None]:
-    """Do each job in a process of its own; yield its log and exit status when it has ended.
+    """Run each job, a log file and a command; yield the log and the exit status when it has ended.
 
-    A job is a file for what it says and a function that can be pickled; it is drawn when there is
-    room for it. Leaving the loop early, by Ctrl-C too, ends the processes.
+    The next job is drawn when a process is free. Leaving the loop early, also by Ctrl-C, ends the
+    processes.
     """
     waiting = iter(jobs)
     running: dict[Path, subprocess.Popen[bytes]] = {}
     try:
         while True:
-            for log, work in islice(waiting, at_a_time - len(running)):
-                running[log] = _start(work, log)
+            for log, command in islice(waiting, at_a_time - len(running)):
+                running[log] = _start(command, log)
             if not running:
                 return
             for log in [log for log, process in running.items() if process.poll() is not None]:
-                yield log, _end(running.pop(log))
+                with running.pop(log) as process:
+                    yield log, process.returncode
             time.sleep(PAUSE)
     finally:
         for process in running.values():
-            process.kill()
-        for process in running.values():
-            _end(process)
+            with process:  # waits for its end
+                process.kill()
 
 
-def serve() -> None:
-    """What each process does."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends us
-    work = pickle.load(sys.stdin.buffer)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    work()
-
-
-def _end_with_parent() -> None:
-    os.read(0, 1)  # nothing more comes: this waits until the parent closes the pipe
-    os._exit(1)
-
-
-def _start(work: Callable[[], object], log: Path) -> subprocess.Popen[bytes]:
+def _start(command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+    # Only where JAX has an accelerator: XLA aborts when it does not know one of its flags.
+    defaults = SHARED_GPU if find_spec("jax_plugins") else {}
+    environment = {**defaults, **os.environ, "PYTHONPATH": search_path()}
     with log.open("ab") as file:
-        process = subprocess.Popen(
-            [sys.executable, "-c", SERVE],
-            stdin=subprocess.PIPE,
-            stdout=file,
-            stderr=file,
-            env={**_defaults(), **os.environ, "PYTHONPATH": search_path()},
+        return subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=file, stderr=file, env=environment
         )
-    assert process.stdin
-    with suppress(BrokenPipeError):  # it died at once, which its exit status will tell
-        pickle.dump(work, process.stdin)
-        process.stdin.flush()
-    return process
 
 
-def _defaults() -> dict[str, str]:
-    """Only for a JAX that has an accelerator: XLA aborts if it ceases to know one of its flags."""
-    return SHARED_GPU if find_spec("jax_plugins") else {}
+def end_with_parent() -> None:
+    """Let this process, started by `apart`, end with the one that started it, not by Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_wait_for_end, daemon=True).start()
 
 
-def _end(process: subprocess.Popen[bytes]) -> int:
-    status = process.wait()
-    assert process.stdin
-    with suppress(BrokenPipeError):  # what was still to be sent to it
-        process.stdin.close()
-    return status
+def _wait_for_end() -> None:
+    os.read(0, 1)  # returns when the pipe closes
+    os._exit(1)

@@ -1,0 +1,37 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from worlds import noise
+
+from lobsdice.data.formats import write
+from lobsdice.environments.tasks.table import SOURCES, TASKS
+from lobsdice.experiments.control import fleet
+from lobsdice.training.train import train_fleet
+
+
+@pytest.fixture(scope="session")
+def files(tmp_path_factory):
+    """Recordings as short as they can be, in Hopper's shapes."""
+    folder = tmp_path_factory.mktemp("files")
+    for seed, source in enumerate(SOURCES):
+        episodes = noise(540, width=11, actions=3, seed=seed)
+        rewards = np.full(episodes.steps, -seed, np.float32)
+        space = TASKS["hopper"].action_space
+        write(
+            folder / f"hopper_{source}.npz", replace(episodes, rewards=rewards, action_space=space)
+        )
+    return str(folder / "{env}_{source}.npz")
+
+
+@pytest.fixture
+def begun(monkeypatch):
+    """The fleets that get trained from now on."""
+    seen, original = [], train_fleet
+
+    def spy(fleet, **options):
+        seen.append([(m.seed, m.data) for m in fleet.members])
+        return original(fleet, **options)
+
+    monkeypatch.setattr(fleet, "train_fleet", spy)
+    return seen
