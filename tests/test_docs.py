@@ -27,6 +27,7 @@ from gymnasium.envs.registration import EnvSpec
 from worlds import noise
 
 import lobsdice
+from lobsdice.algorithms import ALGORITHMS
 from lobsdice.cli.main import main
 from lobsdice.cli.table import ROOT, Group
 from lobsdice.data.formats import write
@@ -216,7 +217,8 @@ def run_page(page: Path, small: dict[str, str]) -> None:
             code = block.code
             for pattern, replacement in SMALL_PYTHON.items():
                 code = re.sub(pattern, replacement, code)
-            exec(compile(code, name(page), "exec"), names)
+            with patch.dict(ALGORITHMS):  # a page may register one
+                exec(compile(code, name(page), "exec"), names)
 
 
 def open_desk(desk: Path, folder: Path, page: Path, monkeypatch) -> None:

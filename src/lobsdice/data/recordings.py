@@ -3,12 +3,22 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from lobsdice import console
 from lobsdice.data.episodes import Episodes, mixture
 from lobsdice.data.formats import ReadOptions, read
 from lobsdice.data.prepare import Data, Initial, Terminal, prepare
 from lobsdice.errors import LobsDICEError
+
+
+class Recordings(NamedTuple):
+    """The episodes that a run learns from, before they are prepared."""
+
+    expert: Episodes
+    offline: Episodes
+    labelled: Episodes | None = None
+    """Demonstrations with actions, for the algorithms that need them."""
 
 
 @dataclass(frozen=True)

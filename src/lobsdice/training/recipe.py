@@ -8,12 +8,18 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from lobsdice.algorithms import ALGORITHMS, Algorithm
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.formats import DEFAULTS, ReadOptions
-from lobsdice.data.recordings import Preparation, read_one, read_together, read_unlabelled
+from lobsdice.data.recordings import (
+    Preparation,
+    Recordings,
+    read_one,
+    read_together,
+    read_unlabelled,
+)
 from lobsdice.environments.evaluate import summaries
 from lobsdice.environments.gym import make
 from lobsdice.environments.tasks.table import SOURCES
@@ -25,15 +31,6 @@ from lobsdice.training.folder import RunFolder
 from lobsdice.training.loggers import Logger, TensorBoard, WandB
 from lobsdice.training.recorder import Evaluate
 from lobsdice.training.train import Run, train_fleet
-
-
-class Recordings(NamedTuple):
-    """The episodes that a run learns from, before they are prepared."""
-
-    expert: Episodes
-    offline: Episodes
-    labelled: Episodes | None
-    """Demonstrations with actions, for the algorithms that need them."""
 
 
 @dataclass(frozen=True, kw_only=True)

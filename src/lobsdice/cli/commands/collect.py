@@ -7,7 +7,7 @@ from tyro.conf import Positional, arg
 
 from lobsdice.cli import output
 from lobsdice.cli.arguments import Out
-from lobsdice.data.formats import describe
+from lobsdice.data.description import describe
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from tyro.conf import Positional
 
 from lobsdice.cli import output
 from lobsdice.cli.arguments import Files
-from lobsdice.data.formats import DEFAULTS, ReadOptions, describe
+from lobsdice.data.description import describe
+from lobsdice.data.formats import DEFAULTS, ReadOptions
 from lobsdice.data.recordings import read_one
 from lobsdice.errors import LobsDICEError
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from lobsdice.data.description import describe
 from lobsdice.data.episodes import Episodes
-from lobsdice.data.formats import describe
-from lobsdice.data.formats.notices import notices
 from lobsdice.data.normaliser import scale_remarks
+from lobsdice.data.notices import notices
 
 #: The largest distance from a feature's mean, in standard deviations, without a remark.
 OUTLIER = 30.0

@@ -10,9 +10,8 @@ from pathlib import Path
 from types import ModuleType
 
 from lobsdice.data.episodes import Episodes
-from lobsdice.data.formats.description import describe as describe
-from lobsdice.data.formats.notices import notices
 from lobsdice.data.formats.options import DEFAULTS as DEFAULTS, ReadOptions as ReadOptions
+from lobsdice.data.notices import notices
 from lobsdice.errors import DataWarning, LobsDICEError
 
 

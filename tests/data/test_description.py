@@ -4,8 +4,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from lobsdice.data.description import describe
 from lobsdice.data.episodes import Episodes, mixture
-from lobsdice.data.formats import describe
 
 
 def test_a_description_counts_and_measures(episodes):
