@@ -21,7 +21,7 @@ import tyro
 from lobsdice import Episodes, Options, prepare
 from lobsdice.algorithms import ALGORITHMS
 from lobsdice.training.engine import Member
-from lobsdice.training.train import Fleet, iterate
+from lobsdice.training.fleet import Fleet, iterate
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from scipy.stats import ttest_ind
 
 from lobsdice.experiments.control.grid import IDENTITY
 from lobsdice.experiments.control.trials import SCORES
-from lobsdice.experiments.plots import TASK, standard_error
+from lobsdice.experiments.plots.learning import TASK, standard_error
 from lobsdice.training.folder import read_rows
 
 

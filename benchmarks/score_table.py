@@ -21,7 +21,7 @@ from scipy.stats import t as student
 from lobsdice.experiments import statistics
 from lobsdice.experiments.control.experiment import EXPERIMENTS
 from lobsdice.experiments.control.trials import SCORES
-from lobsdice.experiments.plots import TASK, standard_error
+from lobsdice.experiments.plots.learning import TASK, standard_error
 from lobsdice.training.folder import read_rows
 
 

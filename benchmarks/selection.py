@@ -19,9 +19,10 @@ from lobsdice import LobsDICE, Options, load
 from lobsdice.data.files import atomic
 from lobsdice.environments.tasks.table import SOURCES
 from lobsdice.training.engine import Member
+from lobsdice.training.fleet import Fleet
 from lobsdice.training.folder import RunFolder
 from lobsdice.training.loggers import Row
-from lobsdice.training.train import Fleet, train_fleet
+from lobsdice.training.train import train_fleet
 
 VARIED = ("alpha", "gamma", "ratio_penalty", "nu_penalty")
 #: What differs from the defaults (alpha 0.1, gamma 0.99, ratio_penalty 0.1, nu_penalty 1e-4): each

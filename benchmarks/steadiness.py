@@ -18,9 +18,10 @@ import tyro
 
 from lobsdice import LobsDICE, Options, load
 from lobsdice.environments.tasks.table import SOURCES
-from lobsdice.experiments.plots import standard_error
+from lobsdice.experiments.plots.learning import standard_error
 from lobsdice.training.engine import Member
-from lobsdice.training.train import Fleet, train_fleet
+from lobsdice.training.fleet import Fleet
+from lobsdice.training.train import train_fleet
 
 #: What is told of the weights, on rows held out.
 WEIGHTS = ("mass_expert", "mass_medium", "effective_share")

@@ -14,7 +14,8 @@ import tyro
 
 import lobsdice as ld
 from lobsdice.cli import main
-from lobsdice.experiments.plots import learning_curves, save
+from lobsdice.experiments.plots.common import save
+from lobsdice.experiments.plots.learning import learning_curves
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from lobsdice.experiments.plots import learning_curves, save
+from lobsdice.experiments.plots.common import save
+from lobsdice.experiments.plots.learning import learning_curves
 
 HERE = Path(__file__).parent
 PANELS = {

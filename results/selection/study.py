@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.stats import rankdata
 
-from lobsdice.experiments.plots import save
+from lobsdice.experiments.plots.common import save
 from lobsdice.training.folder import read_rows
 from lobsdice.training.select import CRITERION
 

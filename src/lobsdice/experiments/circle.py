@@ -15,7 +15,8 @@ from jaxtyping import Float
 from lobsdice import tabular
 from lobsdice.data.files import write_csv
 from lobsdice.errors import LobsDICEError
-from lobsdice.experiments import plots
+from lobsdice.experiments.plots.circle import circle
+from lobsdice.experiments.plots.common import save
 from lobsdice.tabular import MDP
 
 TABLE = "circle.csv"
@@ -45,7 +46,7 @@ def experiment(folder: Path, *, states: int, gamma: float, alpha: float) -> list
         raise LobsDICEError(f"a ring with two directions has at least 3 states, not {states}")
     rows = table(ring(states, gamma), alpha)
     path = write_csv(folder / TABLE, rows)
-    return [path, *plots.save(plots.circle(path), folder / "circle")]
+    return [path, *save(circle(path), folder / "circle")]
 
 
 def table(mdp: MDP, alpha: float) -> list[dict[str, Any]]:

@@ -18,10 +18,11 @@ import numpy as np
 
 from lobsdice.data.files import write_csv
 from lobsdice.errors import LobsDICEError
-from lobsdice.experiments import plots, statistics
+from lobsdice.experiments import statistics
 from lobsdice.experiments.control.grid import Grid, Plan, Trial
 from lobsdice.experiments.control.trials import EXPERT_ERROR, SCORES, failures, run_all
-from lobsdice.experiments.plots import standard_error
+from lobsdice.experiments.plots.common import save
+from lobsdice.experiments.plots.learning import TASK, last_bars, learning_grid, standard_error
 from lobsdice.experiments.settings import check_alike, claim
 from lobsdice.training.folder import read_rows
 from lobsdice.training.loggers import Row
@@ -107,20 +108,20 @@ def draw_scores(name: str, folder: Path) -> list[Path]:
     """Draw the figure of scores.csv."""
     if name == "idm_error":
         label = "squared error on the expert's actions"
-        figure = plots.last_bars(folder / SCORES, column=EXPERT_ERROR, label=label)
+        figure = last_bars(folder / SCORES, column=EXPERT_ERROR, label=label)
     else:
         _, curve, label = EXPERIMENTS[name]
-        figure = plots.learning_grid(folder / SCORES, curve=curve, label=label)
-    return plots.save(figure, folder / name)
+        figure = learning_grid(folder / SCORES, curve=curve, label=label)
+    return save(figure, folder / name)
 
 
 def summary(rows: list[Row], curve: str) -> list[dict[str, Any]]:
     """A row for each task and curve: the scores of the last and the best policy over the seeds."""
     table = []
-    for (value, *task), runs in _by(rows, (curve, *plots.TASK)).items():
+    for (value, *task), runs in _by(rows, (curve, *TASK)).items():
         last, best = _last(runs), _best(runs)
         table.append(
-            dict(zip((curve, *plots.TASK), (value, *task), strict=True))
+            dict(zip((curve, *TASK), (value, *task), strict=True))
             | {
                 "seeds": len(last),
                 "steps": max(row["step"] for row in runs),
@@ -137,7 +138,7 @@ def aggregate(rows: list[Row], curve: str) -> list[dict[str, Any]]:
     """A row for each curve: mean and interquartile mean over all tasks, with 95 % intervals."""
     table = []
     for (value,), mine in _by(rows, (curve,)).items():
-        tasks = [_last(runs) for runs in _by(mine, plots.TASK).values()]
+        tasks = [_last(runs) for runs in _by(mine, TASK).values()]
         seeds = min(map(len, tasks))
         scores = np.stack([task[:seeds] for task in tasks], axis=1)
         line = {curve: value, "tasks": len(tasks), "seeds": seeds}

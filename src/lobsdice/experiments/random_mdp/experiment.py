@@ -17,7 +17,7 @@ from lobsdice.data.files import write_csv
 from lobsdice.data.machine import cores
 from lobsdice.environments.workers import as_completed
 from lobsdice.errors import LobsDICEError
-from lobsdice.experiments import plots
+from lobsdice.experiments.plots.random_mdp import save_random_mdp
 from lobsdice.experiments.random_mdp import storage
 from lobsdice.experiments.random_mdp.estimates import problems
 from lobsdice.experiments.random_mdp.learners import curves, score
@@ -47,7 +47,7 @@ def experiment(
     results = storage.load(folder, seeds)
     assert results is not None
     path = write_csv(folder / TABLE, table(settings, results))
-    return [path, *plots.save_random_mdp(path, folder)]
+    return [path, *save_random_mdp(path, folder)]
 
 
 def solve_blocks(settings: Settings, seeds: list[int], workers: int) -> Iterator[Block]:

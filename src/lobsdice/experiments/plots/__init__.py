@@ -1,0 +1,1 @@
+"""Figures of tables. Nothing here trains or imports anything that does."""
