@@ -1,6 +1,6 @@
-"""Offline learning from observation: demonstrations and labelled logs in, a policy out.
+"""Offline learning from observation: demonstrations and logs with actions in, a policy out.
 
-Names are imported when they are first used, so that work without JAX does not wait for it.
+Names are imported when they are first used, so that commands without JAX start fast.
 """
 
 import importlib

@@ -35,7 +35,7 @@ def progress(description: str, total: int) -> Iterator[Advance]:
 
 @contextmanager
 def waiting(description: str) -> Iterator[None]:
-    """Show that work without a known length is going on, once it has lasted `PATIENCE` seconds."""
+    """Show that work of unknown length goes on, once it has lasted `PATIENCE` seconds."""
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -76,7 +76,7 @@ def _bar(description: str, total: int) -> Iterator[Advance]:
         TimeRemainingColumn(),
         TextColumn("{task.fields[note]}"),
     )
-    with Progress(*columns, console=err, transient=False) as bar:
+    with Progress(*columns, console=err) as bar:
         task = bar.add_task(description, total=total, note="")
 
         def advance(n: int = 1, note: str | None = None) -> None:
@@ -89,7 +89,7 @@ def _bar(description: str, total: int) -> Iterator[Advance]:
 
 @contextmanager
 def _lines(description: str, total: int) -> Iterator[Advance]:
-    """Print a line every few seconds; the log of a short job stays empty."""
+    """Print a line every few seconds, and none for a short job."""
     start = last = time.monotonic()
     done = 0
 

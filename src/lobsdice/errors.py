@@ -1,19 +1,19 @@
-"""What users are told when something is wrong, and the words that such sentences share."""
+"""Errors and warnings that users see, and the words that their sentences share."""
 
 import importlib
 from typing import Any
 
 
 class LobsDICEError(Exception):
-    """A one-sentence account of what is wrong with an input and where, fit to print as it is."""
+    """An error in what a user gave; its one sentence says what is wrong and where."""
 
 
 class NotFiniteError(LobsDICEError):
-    """An observation for which a policy has no action."""
+    """An observation with NaN or infinity, for which a policy has no action."""
 
 
 class DataWarning(UserWarning):
-    """Something in a data file that is valid but worth a look; the message names the file."""
+    """Something in the data that is valid but worth a look."""
 
 
 def require(module: str, *, needed_by: str, extra: str) -> Any:

@@ -1,8 +1,8 @@
 """The dual objectives of LobsDICE and related methods, as functions of values.
 
 Equation numbers are those of the paper: Kim et al., NeurIPS 2022, arXiv:2202.13536. Each function
-takes vectors of values at n samples. Expectations are batch means, or are taken under given
-probabilities p. So networks and tabular solvers share the functions.
+takes vectors of values at n samples. Expectations are means over the samples, or are taken under
+given probabilities p. So networks and tabular solvers share the functions.
 
     paper            here        meaning
     r(s,s')          r           log d^E(s,s') / d^I(s,s')

@@ -24,13 +24,13 @@ def bounded_log_ratio(
     """log (c + ε)/(1 - c + ε) with c = σ(logit): the log ratio, bounded by ±log(1 + 1/ε).
 
     Without ε this is the logit itself, which is unbounded: a discriminator that is sure of a few
-    pairs would give them all the weight. The reference code bounds it too, asymmetrically.
+    pairs would give them all the weight. The authors' code bounds it too, but not symmetrically.
     """
     return jnp.log(jax.nn.sigmoid(logit) + floor) - jnp.log(jax.nn.sigmoid(-logit) + floor)
 
 
 def between(key: Key[Array, ""], x: Rows, y: Rows) -> Rows:
-    """For each row, a uniformly random point on the segment from x to y."""
+    """Uniformly random points on the segments from the rows of x to those of y."""
     u = jax.random.uniform(key, (len(x), 1))
     return y + jnp.broadcast_to(u, x.shape) * (x - y)
 
