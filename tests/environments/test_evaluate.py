@@ -78,7 +78,7 @@ def test_discrete_actions_likeliest_and_random(carts):
 def test_misfits_are_sentences(carts, pendulums):
     with pytest.raises(LobsDICEError, match="cannot evaluate 0 episodes"):
         evaluate(carts, CARTPOLE, episodes=0)
-    with pytest.raises(LobsDICEError, match="the seed must not be negative, and is -1"):
+    with pytest.raises(LobsDICEError, match="the seed must not be negative, but is -1"):
         evaluate(carts, CARTPOLE, seed=-1)
     for workers in (0, -1):
         with pytest.raises(LobsDICEError, match=f"at least 1 worker, not {workers}"):

@@ -1,4 +1,4 @@
-"""How well policies do in an environment: episodes in parallel, the same for the same seed."""
+"""Returns of policies in an environment. Episodes run in parallel and depend only on the seed."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -16,12 +16,12 @@ from lobsdice.environments.workers import as_completed
 from lobsdice.errors import LobsDICEError, NotFiniteError, plural
 from lobsdice.policies.policy import Policy
 
-#: Enters the seed of every evaluation, so that none repeats an episode of the data.
+#: Part of the seed of every evaluation, so that no evaluation repeats an episode of the data.
 EVALUATION = 7919
 
 
 class Job(NamedTuple):
-    """One episode of one policy: episodes differ in length by a factor of a hundred."""
+    """One episode of one policy. Episodes are single jobs because their lengths differ widely."""
 
     number: int
     policy: Policy
@@ -39,10 +39,10 @@ def evaluate(
     stochastic: bool = False,
     workers: int | None = None,
 ) -> Float64[np.ndarray, "policies episodes"]:
-    """The return of each policy in each episode; episode i starts alike for every policy.
+    """The return of each policy in each episode. Episode i starts alike for every policy.
 
-    `environment` is a built-in task's name or a Gymnasium id, or one for each policy. `stochastic`
-    draws actions from the policy instead of taking the likeliest.
+    `environment` is the name of a built-in task or a Gymnasium id, or one of them for each policy.
+    With `stochastic`, actions are drawn from the policy; otherwise the likeliest is taken.
     """
     seeds = episode_seeds(episodes, seed)
     where = [environment] * len(policies) if isinstance(environment, str) else environment
@@ -53,7 +53,7 @@ def evaluate(
     ]
     found = np.empty(len(jobs))
     workers = cores() if workers is None else workers
-    for job, value in as_completed(run, jobs, min(workers, len(jobs))):
+    for job, value in as_completed(play_episode, jobs, min(workers, len(jobs))):
         found[job.number] = value
     if broken := np.isnan(found).sum():
         warnings.warn(
@@ -65,18 +65,18 @@ def evaluate(
 
 
 def episode_seeds(episodes: int, seed: int) -> list[np.random.SeedSequence]:
-    """One for each episode of an evaluation."""
+    """The seeds of the episodes of an evaluation."""
     if episodes < 1:
         raise LobsDICEError(f"cannot evaluate {episodes} episodes")
     if seed < 0:
-        raise LobsDICEError(f"the seed must not be negative, and is {seed}")
+        raise LobsDICEError(f"the seed must not be negative, but is {seed}")
     return np.random.SeedSequence([EVALUATION, seed]).spawn(episodes)
 
 
 def summaries(
     policies: Sequence[Policy], environment: str, **options: Any
 ) -> list[dict[str, float]]:
-    """Mean and spread of each policy's returns, and its normalised score in a built-in task.
+    """Mean and standard deviation of each policy's returns, with its score in a built-in task.
 
     `options` are those of `evaluate`.
     """
@@ -88,13 +88,13 @@ def summaries(
 def summary(
     returns: Float64[np.ndarray, " episodes"], normalised: Callable[[float], Any] | None
 ) -> dict[str, float]:
-    """Mean and spread of a policy's returns, and its score where returns can be normalised."""
+    """Mean and standard deviation of a policy's returns, and its score if there is a scale."""
     report = {"return": float(returns.mean()), "return_std": float(returns.std())}
     return report | ({"score": float(normalised(report["return"]))} if normalised else {})
 
 
-def run(job: Job) -> float:
-    """The work of one process; NaN where the simulation breaks down, which ends no training."""
+def play_episode(job: Job) -> float:
+    """The return of one episode; NaN if the simulation breaks down, which must not end training."""
     env = _environment(job.environment)
     check_actions(env, job.policy, job.environment)
 
@@ -108,7 +108,7 @@ def run(job: Job) -> float:
 
 
 def check_actions(env: Environment, policy: Policy, name: str) -> None:
-    """Environments differ in what they do to an action of the wrong kind."""
+    """Raise if the policy's actions do not fit. Not every environment would report that."""
     theirs, ours = getattr(env, "action_space", None), policy.action_space
     wanted, given = ("n", ours.n) if isinstance(ours, Discrete) else ("shape", (ours.size,))
     if theirs is not None and getattr(theirs, wanted, None) != given:

@@ -1,4 +1,4 @@
-"""The environments of the tasks, and rolling out a policy in one."""
+"""Environments of Gymnasium, and rollouts in them."""
 
 import importlib.metadata
 from collections.abc import Callable, Iterable, Iterator
@@ -11,15 +11,15 @@ from jaxtyping import Float32, Float64, Int64
 from lobsdice.environments.tasks.table import TASKS, Spec
 from lobsdice.errors import LobsDICEError, missing, require
 
-#: Who needs the packages of which extra.
+#: Words of the error for a package that is not installed.
 NEEDED_BY, EXTRA = "the environment", "mujoco"
-#: An action for an observation; the generator is the only source of randomness.
-Policy = Callable[[np.ndarray, np.random.Generator], Any]
+#: A function from an observation to an action. All its randomness is from the generator.
+Act = Callable[[np.ndarray, np.random.Generator], Any]
 
 
 @runtime_checkable
 class Environment(Protocol):
-    """What is used of Gymnasium's interface."""
+    """The part of Gymnasium's interface that is used here."""
 
     def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]: ...
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]: ...
@@ -35,7 +35,7 @@ class Recording(NamedTuple):
 
 
 def versions() -> dict[str, str]:
-    """The versions of what the environments are made of, without importing it."""
+    """The versions of the packages behind the environments, which are not imported."""
     found = {}
     for package in ("gymnasium", "mujoco"):
         try:
@@ -46,7 +46,7 @@ def versions() -> dict[str, str]:
 
 
 def make(environment: Spec | str, *, render_mode: str | None = None) -> Environment:
-    """A built-in task's environment, or any that Gymnasium knows by this id, quietly."""
+    """Make the environment of a built-in task, or of a Gymnasium id."""
     spec = TASKS.get(environment) if isinstance(environment, str) else environment
     packages = ["mujoco", "gymnasium"] if spec else ["gymnasium"]
     *_, gymnasium = (require(name, needed_by=NEEDED_BY, extra=EXTRA) for name in packages)
@@ -63,7 +63,7 @@ def make(environment: Spec | str, *, render_mode: str | None = None) -> Environm
 
 @contextmanager
 def _quiet_mujoco() -> Iterator[None]:
-    """MuJoCo would print what it finds old-fashioned in the models, and write it to a file."""
+    """Silence MuJoCo's warnings about outdated models, which it prints and writes to a file."""
     try:
         mujoco: Any = importlib.import_module("mujoco")
     except ImportError:
@@ -77,8 +77,8 @@ def _quiet_mujoco() -> Iterator[None]:
         mujoco.set_mju_user_warning(previous)
 
 
-def rollout(env: Environment, act: Policy, seed: np.random.SeedSequence) -> Recording:
-    """One episode, which depends on nothing but the arguments."""
+def rollout(env: Environment, act: Act, seed: np.random.SeedSequence) -> Recording:
+    """Record one episode. It depends only on the arguments."""
     random = np.random.default_rng(seed)
     state, _ = env.reset(seed=int(seed.generate_state(1, np.uint64)[0]))
     observations = [np.asarray(state, np.float32)]
@@ -96,7 +96,7 @@ def rollout(env: Environment, act: Policy, seed: np.random.SeedSequence) -> Reco
 
 
 def returns(
-    env: Environment, act: Policy, seeds: Iterable[np.random.SeedSequence]
+    env: Environment, act: Act, seeds: Iterable[np.random.SeedSequence]
 ) -> Float64[np.ndarray, " episodes"]:
     """The return of one episode for each seed."""
     return np.array([rollout(env, act, seed).rewards.sum(dtype=np.float64) for seed in seeds])

@@ -1,4 +1,4 @@
-"""Watching a policy act: in a window, or as a video."""
+"""Episodes of a policy shown in a window or recorded as a video."""
 
 import importlib
 import importlib.util
@@ -21,9 +21,9 @@ from lobsdice.environments.gym import make, returns
 from lobsdice.errors import LobsDICEError, require
 from lobsdice.policies.policy import Policy
 
-#: Of a video: what a GIF can show. Of faster environments only every n-th frame is kept.
+#: Largest frame rate of a video, which a GIF can show. Faster environments lose frames.
 FRAMES_PER_SECOND = 30
-#: For environments that do not say how fast they are.
+#: Frames per second of environments that do not specify it.
 UNKNOWN_SPEED = 30
 
 NO_WINDOW = "there is no display to open a window on; --video FILE records instead"
@@ -41,17 +41,17 @@ def play(
     stochastic: bool = False,
     video: Path | None = None,
 ) -> Float64[np.ndarray, " episodes"]:
-    """The returns of the episodes shown, which are those of `evaluate` with the same seed.
+    """Show episodes and return their returns: those of `evaluate` with the same seed.
 
-    `video` is a .gif or .mp4 to write, instead of opening a window.
+    With `video`, a .gif or .mp4, a file is written instead of opening a window.
     """
     seeds = episode_seeds(episodes, seed)
     imageio = None if video is None else _imageio(video)
     env = open_environment(environment, video)
-    recorded = nullcontext(_nothing) if video is None else _recording(env, video, imageio)
+    frames = nullcontext(_nothing) if video is None else _recording(env, video, imageio)
     try:
         check_actions(env, policy, environment)
-        with recorded as show:
+        with frames as show:
 
             def act(observation: np.ndarray, random: np.random.Generator):
                 show()
@@ -63,7 +63,7 @@ def play(
 
 
 def _choose_renderer(video: Path | None) -> None:
-    """Where there is no display, MuJoCo draws with EGL, unless told otherwise."""
+    """Let MuJoCo draw with EGL if there is no display and the user has chosen no renderer."""
     if sys.platform != "linux" or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY"))):
         return
     if video is None:
@@ -72,7 +72,7 @@ def _choose_renderer(video: Path | None) -> None:
 
 
 def open_environment(name: str, video: Path | None) -> Any:
-    """The environment, or one sentence if it cannot be drawn."""
+    """Make an environment that can be drawn; raise if it cannot."""
     _choose_renderer(video)
     try:
         env: Any = make(name, render_mode="human" if video is None else "rgb_array")
@@ -83,8 +83,8 @@ def open_environment(name: str, video: Path | None) -> Any:
         env.render()
     except LobsDICEError:
         raise
-    except Exception as error:  # every graphics library has its own kinds
-        # Gymnasium says itself what to install; graphics libraries are less helpful.
+    except Exception as error:  # every graphics library has its own errors
+        # Gymnasium names the missing package itself; graphics libraries do not.
         hint = "" if type(error).__name__ == "DependencyNotInstalled" else MUJOCO_HINT
         reason = str(error) or type(error).__name__
         raise LobsDICEError(f"{name} cannot be drawn here: {reason}{hint}") from error
@@ -92,7 +92,7 @@ def open_environment(name: str, video: Path | None) -> Any:
 
 
 def _require_window(env: Any) -> None:
-    """MuJoCo's window would end the process if the display that is named cannot be opened."""
+    """Raise if the display cannot be opened, on which MuJoCo's window would end the process."""
     if env.unwrapped.render_mode != "human":
         return
     glfw: Any = importlib.import_module("glfw")
@@ -103,23 +103,24 @@ def _require_window(env: Any) -> None:
 
 
 def _follow(env: Any) -> None:
-    """Let the view move with MuJoCo's walkers, which Gymnasium would let run out of the picture."""
+    """Let the camera follow MuJoCo's walkers, which would otherwise leave the picture."""
     renderer = env.unwrapped.mujoco_renderer
     mujoco: Any = importlib.import_module("mujoco")
     if mujoco.mj_name2id(renderer.model, mujoco.mjtObj.mjOBJ_CAMERA, "track") < 0:
         return
     view = {"trackbodyid": 1, **(renderer.default_cam_config or {})}
     renderer.default_cam_config = {**view, "type": int(mujoco.mjtCamera.mjCAMERA_TRACKING)}
-    renderer.camera_id = None  # or else every frame would be drawn by a camera that stands still
+    renderer.camera_id = None  # otherwise a fixed camera draws every frame
 
 
 @dataclass
-class Recorder:
-    """Appends what an environment looks like to a video."""
+class VideoWriter:
+    """Appends frames of an environment to a video."""
 
     env: Any
     writer: Any
     every: int
+    """Frames from one kept frame to the next."""
     calls: int = 0
 
     def __call__(self) -> None:
@@ -134,27 +135,26 @@ def _recording(env: Any, video: Path, imageio: Any) -> Iterator[Show]:
     every = math.ceil(speed / FRAMES_PER_SECOND)
     options = {"duration": 1000 * every / speed, "loop": 0}
     if video.suffix.lower() == ".mp4":
-        options = {"fps": speed / every, "macro_block_size": 2}  # all that H.264 asks for
+        options = {"fps": speed / every, "macro_block_size": 2}  # as H.264 requires
     with (
         _quiet_fork(),
         atomic(video) as temporary,
         imageio.get_writer(temporary, **options) as writer,
     ):
-        recorder = Recorder(env, writer, every)
-        yield recorder
-        writer.append_data(env.render())  # where the last episode ended
+        yield VideoWriter(env, writer, every)
+        writer.append_data(env.render())  # the last state
 
 
 @contextmanager
 def _quiet_fork() -> Iterator[None]:
-    """JAX warns of forks, which are harmless where, as here, another program is started at once."""
+    """Silence JAX's warning of forks: here a fork starts another program at once, which is safe."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
         yield
 
 
 def _imageio(video: Path) -> Any:
-    """What writes the video; one sentence if it cannot."""
+    """The module that writes the video; raise if it cannot."""
     suffix = video.suffix.lower()
     if suffix not in (".gif", ".mp4"):
         raise LobsDICEError(f"{video}: videos end in .gif or .mp4")
@@ -167,4 +167,4 @@ def _imageio(video: Path) -> Any:
 
 
 def _nothing() -> None:
-    """The environment shows itself in its window."""
+    """Do nothing: the environment draws in its window."""

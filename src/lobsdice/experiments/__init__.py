@@ -1,1 +1,1 @@
-"""The paper's experiments: each makes a table, and figures of the table."""
+"""The paper's experiments: each writes a table, and figures of the table."""

@@ -1,9 +1,9 @@
-"""Figure 3 of the paper: why pairs of states are matched and not states.
+"""Figure 3 of the paper: the reason to match state pairs rather than states.
 
-On a ring, every policy that treats all states alike visits them all alike, whichever way it goes.
-So the distribution of states cannot tell the expert, who goes counter-clockwise, from one who goes
-clockwise; the distribution of state pairs can. Two sets of offline data show it: one of a policy
-that goes either way, one of a policy that leans the wrong way.
+On a ring, every policy that acts alike in all states visits all states equally often, in either
+direction. So the distribution of states cannot tell an expert who goes counter-clockwise from one
+who goes clockwise. The distribution of state pairs can. Two datasets show it: one of a policy that
+goes either way, and one of a policy that goes mostly the wrong way.
 """
 
 from pathlib import Path
@@ -21,7 +21,7 @@ from lobsdice.tabular import MDP
 
 TABLE = "circle.csv"
 COUNTER_CLOCKWISE, CLOCKWISE = 0, 1
-#: How often the offline data goes counter-clockwise.
+#: The share of counter-clockwise steps in the offline data.
 DATA = {"either way": 0.5, "mostly clockwise": 0.25}
 METHODS = {"matching states": tabular.lobsdice_state, "matching state pairs": tabular.lobsdice}
 
@@ -29,19 +29,19 @@ Floats = Float[np.ndarray, "..."]
 
 
 def ring(states: int, gamma: float) -> MDP:
-    """Action 0 goes counter-clockwise, action 1 clockwise; all states are initial."""
+    """The MDP: action 0 goes counter-clockwise, action 1 clockwise; all states are initial."""
     ahead = np.roll(np.eye(states), 1, axis=1)
     transition = np.stack([ahead, ahead.T], axis=1)
     return MDP(transition, np.full(states, 1 / states), gamma)
 
 
 def constant_policy(states: int, counter_clockwise: float) -> Floats:
-    """The same probability of going counter-clockwise everywhere."""
+    """The policy with the same probability of going counter-clockwise in all states."""
     return np.tile([counter_clockwise, 1 - counter_clockwise], (states, 1))
 
 
 def experiment(folder: Path, *, states: int, gamma: float, alpha: float) -> list[Path]:
-    """Learn from the counter-clockwise expert in every way; write the table and its figure."""
+    """Learn from the counter-clockwise expert with each method; write the table and its figure."""
     if states < 3:
         raise LobsDICEError(f"a ring with two directions has at least 3 states, not {states}")
     rows = table(ring(states, gamma), alpha)
@@ -50,7 +50,7 @@ def experiment(folder: Path, *, states: int, gamma: float, alpha: float) -> list
 
 
 def table(mdp: MDP, alpha: float) -> list[dict[str, Any]]:
-    """The policies that are learned, and the divergences from the expert, which each minimises."""
+    """The rows of the data's policies and the learned ones, with their distances to the expert."""
     expert = constant_policy(mdp.states, 1.0)
     d_expert = tabular.pair_occupancy(mdp, tabular.occupancy(mdp, expert))
     rows = []
@@ -67,7 +67,7 @@ def table(mdp: MDP, alpha: float) -> list[dict[str, Any]]:
 def describe(
     mdp: MDP, d_expert: Floats, policy: Floats, *, data: str, matched: str
 ) -> list[dict[str, Any]]:
-    """A row for each state."""
+    """The rows of a policy, one for each state."""
     pairs = tabular.pair_occupancy(mdp, tabular.occupancy(mdp, policy))
     distances = {
         "state_total_variation": 0.5 * abs(pairs.sum(1) - d_expert.sum(1)).sum(),

@@ -1,9 +1,9 @@
 """Aggregates over tasks and seeds with bootstrap intervals, after Agarwal et al. (2021).
 
-The interquartile mean of all runs of all tasks is robust to single bad seeds and uses more of the
-data than a median. Intervals are percentiles over bootstrap samples that draw seeds anew within
-each task, so that a task's weight stays what it is. `benchmarks/rliable_agreement.py` compares
-both with the authors' library.
+The interquartile mean over all runs of all tasks is robust to single bad seeds and uses more data
+than a median. Intervals are percentiles of bootstrap samples. These resample the seeds within each
+task, so that every task keeps its weight. `benchmarks/rliable_agreement.py` compares both with the
+authors' library.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ def interval(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Interval:
-    """A stratified percentile bootstrap: in each sample the runs of a task are drawn anew."""
+    """A statistic and its stratified percentile bootstrap interval."""
     random = np.random.default_rng(seed)
     runs, tasks = scores.shape
     rows = random.integers(0, runs, size=(samples, runs, tasks))

@@ -1,1 +1,1 @@
-"""The built-in tasks: environments, the policies that their data comes from, and the data."""
+"""The built-in tasks: environments, behaviour policies and data."""

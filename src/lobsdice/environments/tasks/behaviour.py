@@ -1,7 +1,8 @@
-"""The policies that the tasks' data comes from: two trained ones for each task, and a uniform one.
+"""The behaviour policies of the tasks' data: two trained ones for each task, and a uniform one.
 
-The trained ones are soft actor-critics of this project. A file `policies/<task>_<source>.npz` holds
-w0, b0, w1, b1, w2, b2 of a ReLU network whose last layer gives [mean, log_std].
+The trained ones were made for this project with soft actor-critic. A file
+`policies/<task>_<source>.npz` holds w0, b0, w1, b1, w2, b2 of a ReLU network whose last layer gives
+[mean, log_std].
 """
 
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ import numpy as np
 from jaxtyping import Float32
 
 from lobsdice.data.spaces import Box
-from lobsdice.environments.gym import Policy
+from lobsdice.environments.gym import Act
 from lobsdice.environments.tasks.table import Spec
 
 FOLDER = Path(__file__).with_name("policies")
@@ -25,7 +26,7 @@ Layer = tuple[Float32[np.ndarray, "_ _"], Float32[np.ndarray, " _"]]
 
 
 @dataclass(frozen=True, eq=False)
-class TanhGaussian:
+class TrainedBehaviour:
     """a = tanh(mean(s) + noise · std(s) · N(0, 1)), in [-1, 1]."""
 
     layers: tuple[Layer, ...]
@@ -47,7 +48,7 @@ class TanhGaussian:
 
 @dataclass(frozen=True)
 class Uniform:
-    """Every action of the space with the same density."""
+    """Actions drawn uniformly from the space."""
 
     space: Box
 
@@ -55,21 +56,21 @@ class Uniform:
         return random.uniform(self.space.low, self.space.high).astype(np.float32)
 
 
-def policy_of(spec: Spec, source: str) -> Policy:
-    """The policy that made this source's data: a shipped one where the table gives its noise."""
+def policy_of(spec: Spec, source: str) -> Act:
+    """The behaviour policy of a source: a shipped one if the table has its noise, or uniform."""
     if source not in spec.noise:
         return Uniform(spec.action_space)
     with np.load(policy_file(spec, source), allow_pickle=False) as file:
         layers = tuple((file[f"w{i}"], file[f"b{i}"]) for i in range(len(file.files) // 2))
-    return TanhGaussian(layers, spec.noise[source])
+    return TrainedBehaviour(layers, spec.noise[source])
 
 
 def policy_file(spec: Spec, source: str) -> Path:
-    """Where the shipped policy of a source lies."""
+    """The file of a source's shipped policy."""
     return FOLDER / f"{spec.name}_{source}.npz"
 
 
 def _affine(x: np.ndarray, weights: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    # Not `x @ weights`: BLAS rounds differently with the build, the processor and the number of
-    # threads, and a last bit becomes another trajectory. This costs a twentieth of a step's time.
+    # Not `x @ weights`: the rounding of BLAS depends on its build, the processor and the number of
+    # threads, and a different last bit gives a different trajectory. This takes 5 % of a step.
     return np.einsum("i,ij->j", x, weights) + bias

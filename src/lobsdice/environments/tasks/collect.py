@@ -1,7 +1,7 @@
-"""Rolling out the policies of a task, in parallel and reproducibly.
+"""Collection of a task's episodes with its behaviour policies, in parallel and reproducibly.
 
-Episode i of a source depends on the seed, the source and i alone: not on how many episodes are
-asked for, nor on how many processes roll them out.
+Episode i of a source depends only on the seed, the source and i. It does not depend on the number
+of episodes or of processes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,23 +14,24 @@ import numpy as np
 
 from lobsdice.console import progress
 from lobsdice.data.episodes import Episodes
+from lobsdice.data.formats import write
 from lobsdice.data.machine import cores
-from lobsdice.environments.gym import Environment, Policy, Recording, make, rollout
+from lobsdice.environments.gym import Act, Environment, Recording, make, rollout
 from lobsdice.environments.tasks.behaviour import policy_of
 from lobsdice.environments.tasks.table import SOURCES, Spec, spec_of
 from lobsdice.environments.workers import as_completed
 from lobsdice.errors import LobsDICEError
 
-#: Below this many episodes, starting processes takes longer than it saves, and no bar is shown.
+#: Fewer episodes are collected in this process, and without a progress bar.
 FEW = 4
-#: Episodes of a job at most. Small, so that the processes finish together.
+#: Largest number of episodes of a job. It is small so that the processes finish together.
 CHUNK = 8
-#: Jobs of a source for each process at least, as far as there are enough episodes.
+#: Jobs of a source for each process, if there are enough episodes.
 JOBS_PER_WORKER = 16
 
 
 class Job(NamedTuple):
-    """The episodes start .. stop-1 of a source."""
+    """The episodes start, ..., stop - 1 of a source."""
 
     task: str
     source: str
@@ -44,7 +45,7 @@ def collect(
 ) -> dict[str, Episodes]:
     """The first `counts[source]` episodes of each source, with actions and rewards.
 
-    The same seed gives the same bytes with any number of `workers` (all processors by default).
+    The same seed gives the same bytes for any number of `workers` (default: one per processor).
     """
     check_counts(counts)
     wanted = {source: range(n) for source, n in counts.items() if n}
@@ -54,9 +55,7 @@ def collect(
 
 
 def save(folder: str | Path, collected: Mapping[str, Episodes]) -> list[Path]:
-    """Write `<source>.npz` for each source into the folder; what was written."""
-    from lobsdice.data.formats import write
-
+    """Write `<source>.npz` for each source into the folder, and return the paths."""
     paths = [Path(folder) / f"{source}.npz" for source in collected]
     for path, episodes in zip(paths, collected.values(), strict=True):
         write(path, episodes)
@@ -66,10 +65,10 @@ def save(folder: str | Path, collected: Mapping[str, Episodes]) -> list[Path]:
 def collect_ranges(
     task: str, wanted: Mapping[str, range], *, seed: int, workers: int | None = None
 ) -> dict[str, Episodes]:
-    """Like `collect`, for the episodes with these numbers (ranges of step 1)."""
+    """The episodes with these numbers of each source. The ranges have step 1."""
     spec = spec_of(task)
     if seed < 0:
-        raise LobsDICEError(f"the seed must not be negative, and is {seed}")
+        raise LobsDICEError(f"the seed must not be negative, but is {seed}")
     total = sum(map(len, wanted.values()))
     workers = _workers(workers, total)
     jobs = _jobs(task, wanted, seed, workers)
@@ -86,7 +85,7 @@ def collect_ranges(
 
 
 def roll_out(job: Job) -> list[Recording]:
-    """The work of one process."""
+    """The episodes of a job."""
     env, act = _environment(job.task), _policy(job.task, job.source)
     return [
         rollout(env, act, episode_seed(job.seed, job.source, i)) for i in range(job.start, job.stop)
@@ -99,7 +98,7 @@ def episode_seed(seed: int, source: str, index: int) -> np.random.SeedSequence:
 
 
 def check_counts(counts: Mapping[str, int]) -> None:
-    """Raise unless every key is a source and every count a number of episodes."""
+    """Raise if a key is not a source or a count is negative."""
     for source, count in counts.items():
         if source not in SOURCES:
             raise LobsDICEError(
@@ -115,7 +114,7 @@ def _environment(task: str) -> Environment:
 
 
 @cache
-def _policy(task: str, source: str) -> Policy:
+def _policy(task: str, source: str) -> Act:
     return policy_of(spec_of(task), source)
 
 
@@ -128,7 +127,7 @@ def _workers(asked: int | None, episodes: int) -> int:
 
 
 def _jobs(task: str, wanted: Mapping[str, range], seed: int, workers: int) -> list[Job]:
-    """Small pieces, those with the longest episodes first, so that no process is left with one."""
+    """Small jobs. Those with long episodes come first, so that none is left to the end."""
     jobs = []
     for source in sorted(wanted, key=SOURCES.index):
         numbers = wanted[source]

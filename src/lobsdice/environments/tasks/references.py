@@ -1,7 +1,7 @@
-"""The returns that scores are normalised by: those of the expert's and of random episodes.
+"""The reference returns of scores: those of the expert (100) and of random actions (0).
 
-They are measured over the episodes that `collect` makes, so with the policies and the exploration
-that the tasks' data has, and kept in `references.json` beside this file:
+They are measured over episodes of `collect`, so with the behaviour policies of the tasks' data, and
+kept in `references.json` beside this file:
 
     python -m lobsdice.environments.tasks.references --episodes 200 --seed 1000
 """
@@ -28,7 +28,7 @@ def measure(
 ) -> None:
     """Measure the reference returns of every task and write them to a file.
 
-    The default seed is not that of the default data, so the two are independent.
+    The default seed differs from that of the data, so the episodes are independent of it.
     """
     if episodes < 2:
         raise LobsDICEError(f"a standard error needs at least 2 episodes, not {episodes}")

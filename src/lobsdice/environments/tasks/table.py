@@ -10,7 +10,7 @@ from typing import Any
 from lobsdice.data.spaces import Box
 from lobsdice.errors import LobsDICEError
 
-#: Where episodes come from, the longest episodes first; a source's place here enters its seeds.
+#: The sources of episodes, those with the longest first. The seeds depend on this order.
 SOURCES = ("expert", "medium", "random")
 
 #: Written by `python -m lobsdice.environments.tasks.references`.
@@ -19,7 +19,7 @@ REFERENCES = Path(__file__).with_name("references.json")
 
 @dataclass(frozen=True)
 class Reference:
-    """The return of one source's episodes, as measured."""
+    """The measured return of one source's episodes."""
 
     mean: float
     standard_error: float
@@ -28,17 +28,17 @@ class Reference:
 
 @dataclass(frozen=True)
 class Spec:
-    """One built-in task: the environment, and the policies that its data comes from."""
+    """One built-in task: its environment and the behaviour policies of its data."""
 
     name: str
     environment: str
-    """The id that Gymnasium knows it by."""
+    """The Gymnasium id."""
     state_size: int
     action_size: int
     noise: Mapping[str, float]
-    """For each shipped policy, the share of its own standard deviation that it explores with."""
+    """For each shipped policy, the factor of its standard deviation when it collects data."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """What the environment is made with."""
+    """Arguments of the environment."""
     bound: float = 1.0
     """Actions lie in [-bound, bound], in every column."""
     max_steps: int = 1000
@@ -69,10 +69,9 @@ TASKS: Mapping[str, Spec] = {
             "Ant-v5",
             27,
             8,
-            # The expert was chosen to act without noise; it is unsteady all the same, as its
-            # reference return shows.
+            # The expert acts without noise. Its returns vary all the same: see its reference.
             {"expert": 0.0, "medium": 1.0},
-            # Without the contact forces: 27 numbers instead of 105.
+            # Without the contact forces there are 27 numbers, not 105.
             {"include_cfrc_ext_in_observation": False},
         ),
     )
@@ -80,7 +79,7 @@ TASKS: Mapping[str, Spec] = {
 
 
 def spec_of(task: str) -> Spec:
-    """The table's row for `task`."""
+    """The row of a task in the table."""
     if task not in TASKS:
         raise LobsDICEError(f"there is no task {task!r}; the tasks are {', '.join(TASKS)}")
     return TASKS[task]

@@ -1,8 +1,8 @@
-"""Tasks as the experiments use them: state-only demonstrations, and labelled offline data.
+"""Built-in tasks: an environment, state-only demonstrations and offline data.
 
-Episodes are collected once and kept in `cache_folder()/tasks`, in a folder whose name changes with
-everything that the episodes depend on. Episode i of a source is the same however many are asked
-for, so asking for more only adds to the files.
+Episodes are collected once and kept in `cache_folder()/tasks`. The name of their folder contains a
+digest of everything that they depend on. Episode i of a source does not depend on the number of
+episodes, so a request for more only adds to the files.
 """
 
 import hashlib
@@ -12,21 +12,21 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lobsdice.data.episodes import Episodes, concatenate, mixture
 from lobsdice.data.files import cache_folder
+from lobsdice.data.formats import read, write
+from lobsdice.data.prepare import Data, prepare
+from lobsdice.environments.evaluate import summaries
 from lobsdice.environments.gym import versions
 from lobsdice.environments.tasks.behaviour import policy_file
 from lobsdice.environments.tasks.collect import check_counts, collect_ranges
 from lobsdice.environments.tasks.table import Spec, spec_of
 from lobsdice.errors import LobsDICEError
+from lobsdice.policies.policy import Policy
 
-if TYPE_CHECKING:
-    from lobsdice.data.prepare import Data
-    from lobsdice.policies.policy import Policy
-
-#: Raised by one whenever the way in which episodes are rolled out or seeded changes.
+#: Increased by one whenever rollouts or seeds change.
 COLLECTION_VERSION = 1
 
 OFFLINE: Mapping[str, int] = MappingProxyType({"expert": 100, "medium": 500, "random": 500})
@@ -38,31 +38,25 @@ class Task:
 
     name: str
     expert: Episodes
-    """Demonstrations, without actions."""
+    """The demonstrations, without actions."""
     offline: Episodes
-    """Episodes with actions, each labelled with its source; none is among the demonstrations."""
+    """Offline episodes with actions, labelled with their source. None is a demonstration."""
     labelled: Episodes
     """The demonstrations with their actions, for the algorithms that need them."""
     spec: Spec
 
     @cached_property
-    def data(self) -> "Data":
-        """What a learner sees of both, with the default options."""
-        from lobsdice.data.prepare import prepare
-
+    def data(self) -> Data:
+        """The data of a learner, prepared with the default options."""
         return prepare(self.expert, self.offline)
 
     @cached_property
-    def labelled_data(self) -> "Data":
+    def labelled_data(self) -> Data:
         """The same with the demonstrations' actions, for the algorithms that need them."""
-        from lobsdice.data.prepare import prepare
-
         return prepare(self.expert, self.offline, labelled=self.labelled)
 
-    def evaluate(self, policies: "Sequence[Policy]", **options: Any) -> list[dict[str, float]]:
-        """The mean return and normalised score of each policy; `options` are `evaluate`'s."""
-        from lobsdice.environments.evaluate import summaries
-
+    def evaluate(self, policies: Sequence[Policy], **options: Any) -> list[dict[str, float]]:
+        """The mean return and score of each policy; `options` are those of `evaluate`."""
         return summaries(policies, self.name, **options)
 
     def normalised(self, returns):
@@ -78,10 +72,10 @@ def load(
     seed: int = 0,
     workers: int | None = None,
 ) -> Task:
-    """A built-in task; its episodes are collected the first time, which takes a minute or so.
+    """Load a built-in task. The first time its episodes are collected, which takes about a minute.
 
-    Demonstrations are the first `expert` episodes of the expert; the offline data takes the ones
-    after them.
+    The demonstrations are the first `expert` episodes of the expert. The offline data has the
+    episodes after them.
     """
     spec = spec_of(name)
     check_counts({"expert": expert, **offline})
@@ -100,14 +94,14 @@ def load(
 
 
 def needed(expert: int, offline: Mapping[str, int]) -> dict[str, int]:
-    """How many episodes of each source `divide` takes."""
+    """The number of episodes of each source that `divide` needs."""
     return {"expert": expert} | {s: n + _skipped(s, expert) for s, n in offline.items()}
 
 
 def divide(
     episodes: Mapping[str, Episodes], expert: int, offline: Mapping[str, int]
 ) -> tuple[Episodes, Episodes]:
-    """Demonstrations, and offline data that has none of them: the first and the next episodes."""
+    """The demonstrations (the first episodes of the expert), and offline data without them."""
     rest = {s: episodes[s].first(n, skip=_skipped(s, expert)) for s, n in offline.items()}
     return episodes["expert"].first(expert), mixture(rest)
 
@@ -119,9 +113,7 @@ def _skipped(source: str, expert: int) -> int:
 def cached(
     spec: Spec, counts: Mapping[str, int], *, seed: int, workers: int | None = None
 ) -> dict[str, Episodes]:
-    """At least the first `counts[source]` episodes of each source; those not kept are collected."""
-    from lobsdice.data.formats import write
-
+    """At least the first `counts[source]` episodes of each source. Missing ones are collected."""
     folder = cache_folder() / "tasks" / f"{spec.name}-{fingerprint(spec, seed)}"
     kept = {source: _read(folder / f"{source}.npz") for source in counts}
     missing = {
@@ -136,7 +128,7 @@ def cached(
 
 
 def fingerprint(spec: Spec, seed: int) -> str:
-    """A short name for everything that the episodes of a task depend on."""
+    """A digest of everything that the episodes of a task depend on."""
     facts = {"spec": asdict(spec), "seed": seed, "versions": versions(), "as": COLLECTION_VERSION}
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
     for source in sorted(spec.noise):
@@ -145,9 +137,7 @@ def fingerprint(spec: Spec, seed: int) -> str:
 
 
 def _read(path: Path) -> list[Episodes]:
-    """The one set of episodes in a file, or none where there is no file or a damaged one."""
-    from lobsdice.data.formats import read
-
+    """The episodes in a file, as a list of one; empty if the file is missing or damaged."""
     try:
         return [read(path)] if path.exists() else []
     except LobsDICEError:
