@@ -1,15 +1,17 @@
-"""How often the audit suspects different sampling rates, on data whose rates are known.
+"""Detections and false alarms of the audit for different sampling rates, on data of known rates.
 
     python benchmarks/audit_rates.py                  # both tables of docs/audit.md
     python benchmarks/audit_rates.py --tasks hopper
     python benchmarks/audit_rates.py --tasks made     # the second table alone
 
-For each mixture of built-in data: the false alarms among nine draws of five demonstrations, seen
-with all features or with positions only, whole or as single transitions; then what is said of
-demonstrations that keep every 2nd, 5th or 10th state, and of logs that do.
+The first table has a row for each mixture of built-in data. It counts the false alarms among nine
+draws of five demonstrations, with all features or only positions, as whole episodes or as single
+transitions. Then it has the rates that the audit finds if the demonstrations, or the logs, keep
+every 2nd, 5th or 10th state.
 
-For each made-up world: in how many of twenty draws of five demonstrations and 30 logs there is a
-false alarm, and in how many it is noticed that either keep every 2nd state only.
+The second table has a row for each made-up world, with twenty draws of five demonstrations and 30
+logs. It counts the false alarms, and the detections if the demonstrations, or the logs, keep every
+2nd state.
 """
 
 import argparse
@@ -50,10 +52,11 @@ MIXTURES = {
         (0, 0, 1000),
     ],
 }
-#: How many features come before the velocities.
+#: The number of features before the velocities.
 POSITIONS = {"hopper": 5, "walker2d": 8, "halfcheetah": 8, "ant": 13}
 
-#: From a number of episodes, whether they are demonstrations, and chance: [episode, row, feature].
+#: A function of a number of episodes, True for demonstrations, and a generator. It returns states
+#: with the axes [episode, row, feature].
 World = Callable[[int, bool, np.random.Generator], np.ndarray]
 
 
@@ -70,7 +73,7 @@ def main() -> None:
 
 
 def line(name: str, mixture: tuple[int, ...]) -> str:
-    """A row of the table."""
+    """A row of the first table."""
     offline: dict[str, int] = {s: n for s, n in zip(SOURCES, mixture, strict=True)}
     task = ld.load(name, expert=DRAWS * DEMONSTRATIONS, offline=offline)
     alarms = [rate(*both) is not None for both in of_one_rate(task, POSITIONS[name])]
@@ -84,7 +87,7 @@ def line(name: str, mixture: tuple[int, ...]) -> str:
 
 
 def of_one_rate(task: ld.Task, positions: int) -> Iterator[tuple[Episodes, Episodes]]:
-    """Demonstrations and logs, in which a step is a step."""
+    """Yield demonstrations and logs of the same rate."""
     for i in range(DRAWS):
         expert = task.expert.first(DEMONSTRATIONS, skip=i * DEMONSTRATIONS)
         for width in (task.expert.state_size, positions):
@@ -108,14 +111,14 @@ def first_columns(episodes: Episodes, width: int) -> Episodes:
 
 
 def single_transitions(episodes: Episodes, every: int = 20) -> Episodes:
-    """Every n-th transition, each from a state to the next one, as an episode of its own."""
+    """Every n-th transition, each as an episode of its own."""
     rows = episodes.step_rows[episodes.step_numbers % every == 0]
     ends = np.stack([rows, rows + 1], axis=1).ravel()
     return Episodes.from_arrays(episodes.observations[ends], lengths=[1] * len(rows))
 
 
 def thinned(episodes: Episodes, every: int) -> Episodes:
-    """Every n-th state of each episode."""
+    """Episodes of every n-th state."""
     parts = np.split(episodes.observations, episodes.starts[1:])
     kept = [part[::every] for part in parts if len(part) > every]
     return Episodes.from_arrays(np.concatenate(kept), lengths=[len(part) - 1 for part in kept])
@@ -141,7 +144,7 @@ def of_one_length(states: np.ndarray) -> Episodes:
 
 
 def loops(count: int, random: np.random.Generator, *, turn: float = 0.05) -> np.ndarray:
-    """Circles of different sizes and speeds: [episode, row, feature]."""
+    """Circles of different sizes and speeds, with the axes [episode, row, feature]."""
     turns = turn * random.uniform(0.8, 1.2, (count, 1)) * np.arange(101)
     angle = random.uniform(0, 2 * np.pi, (count, 1)) + turns
     circle = np.stack([np.sin(angle), np.cos(angle)], axis=2)
@@ -149,7 +152,7 @@ def loops(count: int, random: np.random.Generator, *, turn: float = 0.05) -> np.
 
 
 def held(times: int, noise: float) -> World:
-    """A sensor that is read more often than it measures."""
+    """A world whose sensor is read more often than it measures."""
 
     def made(count: int, shown: bool, random: np.random.Generator) -> np.ndarray:
         rows = np.repeat(loops(count, random), times, axis=1)
@@ -159,12 +162,12 @@ def held(times: int, noise: float) -> World:
 
 
 def rounded(unit: float, turn: float) -> World:
-    """Positions as an encoder counts them."""
+    """A world whose positions are rounded, as those of an encoder."""
     return lambda count, shown, random: unit * np.round(loops(count, random, turn=turn) / unit)
 
 
 def grid(side: int, chance: tuple[float, float], one_hot: bool) -> World:
-    """Ways to the far corner; the expert and the logs step anywhere with these chances."""
+    """Paths to the far corner. `chance` has the shares of random steps of expert and logs."""
     moves = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]])
 
     def made(count: int, shown: bool, random: np.random.Generator) -> np.ndarray:
@@ -184,7 +187,7 @@ def grid(side: int, chance: tuple[float, float], one_hot: bool) -> World:
 
 
 def point_mass(gains: tuple[float, float], damping: float, noise: float) -> World:
-    """From rest to the origin, by the expert's gain or by the logs'; states hold speeds."""
+    """Paths from rest to the origin, with a gain for the expert and one for the logs."""
 
     def made(count: int, shown: bool, random: np.random.Generator) -> np.ndarray:
         gain = gains[0 if shown else 1]

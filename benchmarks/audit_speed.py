@@ -1,9 +1,9 @@
-"""Time and memory of auditing a large recording.
+"""Time and memory of the audit of a large recording.
 
     python benchmarks/audit_speed.py           # 1 million offline and 10,000 expert transitions
     python benchmarks/audit_speed.py --offline 100000
 
-Matrix products run on one thread each, as in the command; the audit has threads of its own.
+Each matrix product runs on one thread, as in the command, because the audit has its own threads.
 """
 
 import argparse
@@ -22,7 +22,7 @@ LENGTH = 1000
 
 
 def walks(steps: int, width: int, seed: int) -> Episodes:
-    """Episodes of LENGTH steps that wander about the origin."""
+    """Episodes of LENGTH steps: random walks around the origin."""
     random = np.random.default_rng(seed)
     count = steps // LENGTH
     rows = random.standard_normal((count, LENGTH + 1, width), np.float32)
@@ -33,7 +33,7 @@ def walks(steps: int, width: int, seed: int) -> Episodes:
 
 
 def peak() -> float:
-    """The largest resident size so far, in GB."""
+    """The peak resident memory so far, in GB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 

@@ -1,10 +1,9 @@
-"""Speed of collecting a task's data: one core, all cores, and their ratio.
+"""Speed of collecting a task's data on one core and on all cores, and their ratio.
 
     python benchmarks/collect.py hopper --episodes 40
 
-The target is 0.85. As many unrelated processes as there are cores, each collecting for itself,
-show what the machine has to give: where cores share an arithmetic unit, or something else is
-running, that is less than 1.
+The target is 0.85. For comparison, one independent process per core collects on its own. That ratio
+is below 1 if cores share an arithmetic unit or other programs run.
 """
 
 import argparse
@@ -36,7 +35,7 @@ def main() -> None:
 
 
 def speed(task: str, episodes: int, *, workers: int) -> float:
-    """Steps a second, all start-up counted, for this many episodes of each source."""
+    """Steps per second, with start-up, for this many episodes of each source."""
     start = time.perf_counter()
     collected = collect(task, {source: episodes for source in SOURCES}, workers=workers)
     steps = sum(part.steps for part in collected.values())

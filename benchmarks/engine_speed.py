@@ -1,11 +1,11 @@
-"""Milliseconds a gradient step of algorithms, for one run and for a fleet, on this machine.
+"""Milliseconds per gradient step of algorithms, for one run and for a fleet, on this machine.
 
 python benchmarks/engine_speed.py [--algorithms lobsdice smodice] [--runs 1 60]
                                   [--penalty-every 8 1] [--steps 800]
 
-Sizes are Hopper's (11 numbers a state, 3 an action), batch 512, networks of 256 x 256. Algorithms
-without penalties ignore how often they count. What is compared takes turns, chunk by chunk, so that
-whatever else the machine does slows all of it alike.
+Sizes are Hopper's (11 numbers per state, 3 per action), batch 512, networks of 256 x 256.
+Algorithms without penalties ignore --penalty-every. The algorithms take turns, chunk by chunk, so
+that other load of the machine slows all of them down equally.
 """
 
 import time
@@ -61,13 +61,13 @@ class Benchmark:
                 )
 
     def measure(self, data, runs: int, every: int) -> dict[str, list[float]]:
-        """Seconds of each chunk of each algorithm; the first ones are compiled."""
+        """Seconds of each chunk of each algorithm. The first chunk includes compilation."""
         chunks = {name: self.chunks(name, data, runs, every) for name in self.algorithms}
         rounds = list(zip(*chunks.values(), strict=True))
         return {name: [times[i] for times in rounds] for i, name in enumerate(chunks)}
 
     def chunks(self, name: str, data, runs: int, every: int) -> Iterator[float]:
-        """Seconds of one chunk after the other."""
+        """Yield the seconds of each chunk."""
         options = Options(steps=self.steps * (self.rounds + 1))
         kind: Any = ALGORITHMS[name]
         penalised = "penalty_every" in {field.name for field in fields(kind)}

@@ -1,10 +1,10 @@
-"""Two folders of an experiment, task by task: the mean score over their late evaluations.
+"""The mean scores of late evaluations in two folders of an experiment, task by task.
 
 python benchmarks/late_scores.py results/mujoco results/mujoco_penalty --since 100000 --until 280000
 
-The score of one last policy swings by several points; the mean over many evaluations of a run
-does not. Only tasks, seeds and steps that both folders have are looked at. Prints each mean with
-its standard error over the seeds, the difference of the means, and its p-value (Welch's t-test).
+The score of a single last policy varies by several points. The mean over many evaluations of a run
+varies less. Only tasks, seeds and steps in both folders count. It prints each mean with its
+standard error over the seeds, the difference of the means, and its p-value (Welch's t-test).
 """
 
 from collections import defaultdict
@@ -27,7 +27,7 @@ class Comparison:
     one: Annotated[Path, tyro.conf.Positional]
     """A folder of an experiment."""
     other: Annotated[Path, tyro.conf.Positional]
-    """Another one."""
+    """Another folder of an experiment."""
     since: int = 0
     """The first step that counts."""
     until: int = 10**9
@@ -45,7 +45,7 @@ class Comparison:
         print(f"{'all':36s}{both[0]:6.1f}{both[1]:14.1f}")
 
     def scores(self, folder: Path) -> dict[tuple, dict[int, float]]:
-        """For each run, told apart by its task and all else, the scores at the steps that count."""
+        """The scores of each run at the steps that count. Its key is the task and `IDENTITY`."""
         runs: dict[tuple, dict[int, float]] = defaultdict(dict)
         for row in read_rows(folder / SCORES):
             if self.since <= row["step"] <= self.until:
@@ -55,7 +55,7 @@ class Comparison:
 
 
 def report(task: str, means: np.ndarray) -> None:
-    """One line on the runs of a task; a column of means for each folder."""
+    """Print a line about the runs of a task. `means` has a column for each folder."""
     told = [f"{mean.mean():6.1f} ± {standard_error(mean):3.1f}" for mean in means.T]
     difference = np.diff(means.mean(axis=0)).item()
     _, chance = ttest_ind(*means.T, equal_var=False)

@@ -1,8 +1,8 @@
-"""Microseconds a call of a trained policy takes, and how far it is from JAX's answer.
+"""Microseconds per call of a trained policy, and its largest difference from JAX.
 
 python benchmarks/policy_latency.py [--width 256] [--rounds 20] [--calls 1000]
 
-Sizes are Hopper's (11 numbers a state, 3 an action) unless told otherwise.
+By default the sizes are Hopper's: 11 numbers per state, 3 per action.
 """
 
 import timeit
@@ -51,7 +51,7 @@ class Benchmark:
         return net, Policy(weights, biases, Normaliser(zero, one), box)
 
     def measure(self, call) -> tuple[float, float]:
-        """The best and the median of several rounds."""
+        """The best and the median time of several rounds."""
         call()
         seconds = timeit.repeat(call, number=self.calls, repeat=self.rounds)
         return 1e6 * min(seconds) / self.calls, 1e6 * float(np.median(seconds)) / self.calls

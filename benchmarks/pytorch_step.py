@@ -1,12 +1,12 @@
-"""Milliseconds a step of neural LobsDICE in eager PyTorch, to compare engine_speed.py with.
+"""Milliseconds per step of neural LobsDICE in eager PyTorch, for comparison with engine_speed.py.
 
-PyTorch is no dependency of the package; give it an environment of its own:
+PyTorch is not a dependency of the package, so it needs an environment of its own:
 
     python -m venv /tmp/torch && /tmp/torch/bin/pip install torch numpy
     /tmp/torch/bin/python benchmarks/pytorch_step.py
 
-The same losses, sizes and batches as the engine's: batch 512, three networks of 256 x 256, Hopper's
-state and action sizes, both gradient penalties in each 8th step.
+Losses, sizes and batches are those of the engine: batch 512, three networks of 256 x 256, Hopper's
+state and action sizes, both gradient penalties in every 8th step.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""Memory and time of reading a large D4RL file, beside reading its bare arrays with h5py.
+"""Memory and time to read a large D4RL file, in comparison with its bare arrays by h5py.
 
     python benchmarks/read_d4rl.py            # 5 million transitions of width 20: 1.1 GB of disk
     python benchmarks/read_d4rl.py --rows 500000
 
-Every measurement is a fresh process. Memory is its peak resident size less that after its imports;
-time is the best of some turns, with the file in the page cache.
+Every measurement is a new process. Memory is its peak resident size minus that after its imports.
+Time is the best of several repeats, with the file in the page cache.
 """
 
 import argparse
@@ -26,7 +26,7 @@ MEMORY_RATIO, MEMORY_SPARE, TIME_RATIO = 1.3, 200e6, 2.0
 
 
 def make(path: Path, rows: int, storage: str) -> None:
-    """Episodes of LENGTH steps, every third one terminated, the others cut."""
+    """Write episodes of LENGTH steps. Every third one is terminated, the others are truncated."""
     rng = np.random.default_rng(0)
     states = rng.standard_normal((rows + 1, WIDTH), np.float32)
     ends = np.zeros(rows, bool)
@@ -48,7 +48,7 @@ def make(path: Path, rows: int, storage: str) -> None:
 
 
 def measure(path: Path, how: str) -> dict[str, float]:
-    """Read `path` once in this process."""
+    """Time and memory to read `path` once in this process."""
     from lobsdice.data.formats import read
 
     baseline = _peak()
@@ -68,9 +68,9 @@ def measure(path: Path, how: str) -> dict[str, float]:
 
 
 def report(name: str, path: Path, repeats: int) -> bool:
-    """Print both ratios of one file; whether both are within their limits."""
+    """Print both ratios of one file, and return True if both are within their limits."""
     runs = []
-    for _ in range(repeats):  # in turns, so that a busy machine slows both alike
+    for _ in range(repeats):  # in turns, so that a busy machine slows both down equally
         runs.append({how: _apart("--measure", how, str(path)) for how in ("ours", "raw")})
     ours, raw = (min(run[how]["seconds"] for run in runs) for how in ("ours", "raw"))
     peak, size = (max(run["ours"][key] for run in runs) for key in ("peak", "size"))
@@ -86,7 +86,7 @@ def report(name: str, path: Path, repeats: int) -> bool:
 
 
 def _apart(*arguments: str) -> dict[str, float]:
-    """Run this file in a process of its own: a large parent would count towards a child's peak."""
+    """Run this file in a new process. A large parent process would count in its peak memory."""
     command = [sys.executable, __file__, *arguments]
     return json.loads(subprocess.run(command, check=True, capture_output=True).stdout or "{}")
 

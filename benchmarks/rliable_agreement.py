@@ -1,6 +1,6 @@
-"""Our interquartile mean and bootstrap intervals beside those of the rliable library.
+"""Our interquartile mean and bootstrap intervals in comparison with the rliable library.
 
-rliable is no dependency of the package; give it an environment of its own:
+rliable is not a dependency of the package, so it needs an environment of its own:
 
     python -m venv /tmp/rliable && /tmp/rliable/bin/pip install rliable "pandas<3" . && \
     /tmp/rliable/bin/python benchmarks/rliable_agreement.py

@@ -1,10 +1,10 @@
-"""A folder of an experiment as a table in Markdown: a line for each task, a column for each curve.
+"""The scores of an experiment as a Markdown table: a row for each task, a column for each curve.
 
 python benchmarks/score_table.py results/mujoco_300k [--column score] [--step 300000]
 
-Cells are means over the seeds with the 95 % interval of the mean (Student's t), at the last step
-unless another one is given. Below stand the mean and the interquartile mean over all tasks, with
-stratified bootstrap intervals, of the curves that have every task.
+Cells are means over the seeds with the 95 % interval of the mean (Student's t), at the last step or
+at --step. The last rows are the mean and the interquartile mean over all tasks, with stratified
+bootstrap intervals, for the curves that have all tasks.
 """
 
 import json
@@ -30,14 +30,14 @@ class Table:
     folder: Annotated[Path, tyro.conf.Positional]
     """A folder of an experiment."""
     column: str = "score"
-    """Of scores.csv."""
+    """A column of scores.csv."""
     step: int | None = None
-    """Of the evaluations; the last one, if none is given."""
+    """The step of the evaluations (default: the last one)."""
     digits: int = 1
 
     @cached_property
     def cells(self) -> dict[tuple[tuple, Any], np.ndarray]:
-        """What each seed has, by task and curve."""
+        """The values of the seeds for each task and curve."""
         settings = json.loads((self.folder / "settings.json").read_text())
         curve = EXPERIMENTS[settings["experiment"]].curve
         rows = [row for row in read_rows(self.folder / SCORES) if row.get(self.column, "") != ""]

@@ -1,13 +1,12 @@
-"""How well offline measures rank runs: LobsDICE with many settings, measured and evaluated.
+"""Runs of LobsDICE with many settings, to see how well offline measures rank them.
 
 python benchmarks/selection.py --task hopper --steps 100000 --out runs/selection
 
-All settings and seeds train in one program. Writes the folder of a fleet, OUT/TASK, and after each
-evaluation OUT/TASK.csv anew: one row for each run and evaluation, with the run's setting, the
-offline measures, the return and the normalised score.
+All settings and seeds train in one program. It writes the run folder OUT/TASK, and after each
+evaluation OUT/TASK.csv. That has one row for each run and evaluation, with the setting of the run,
+the offline measures, the return and the normalised score.
 """
 
-import csv
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 import tyro
 
 from lobsdice import LobsDICE, Options, load
-from lobsdice.data.files import atomic
+from lobsdice.data.files import write_csv
 from lobsdice.environments.tasks.table import SOURCES
 from lobsdice.training.engine import Member
 from lobsdice.training.fleet import Fleet
@@ -25,8 +24,8 @@ from lobsdice.training.loggers import Row
 from lobsdice.training.train import train_fleet
 
 VARIED = ("alpha", "gamma", "ratio_penalty", "nu_penalty")
-#: What differs from the defaults (alpha 0.1, gamma 0.99, ratio_penalty 0.1, nu_penalty 1e-4): each
-#: setting far to either side, and some that go wrong together.
+#: Differences from the defaults (alpha 0.1, gamma 0.99, ratio_penalty 0.1, nu_penalty 1e-4): each
+#: hyperparameter far below and above, and some harmful combinations.
 SETTINGS: dict[str, dict[str, Any]] = {
     "default": {},
     "alpha 0.01": {"alpha": 0.01},
@@ -84,22 +83,19 @@ class Study:
 
 @dataclass
 class Table:
-    """The rows so far, with the setting of each; the file is written anew for each evaluation."""
+    """The rows so far, each with its setting. Each evaluation replaces the file."""
 
     path: Path
     seeds: int
     rows: dict[tuple[int, int], Row] = field(default_factory=dict)
-    """By step and run: one that was interrupted after its last row was written logs that again."""
+    """By step and run, because a run that continues may log its last row again."""
 
     def __call__(self, rows: Sequence[Row]) -> None:
         self.rows |= {(row["step"], row["run"]): self.tidy(row) for row in rows}
-        with atomic(self.path) as temporary, temporary.open("w", newline="") as file:
-            writer = csv.DictWriter(file, next(iter(self.rows.values())))
-            writer.writeheader()
-            writer.writerows(self.rows.values())
+        write_csv(self.path, list(self.rows.values()), line_end="\r\n")
 
     def tidy(self, row: Row) -> Row:
-        """A row of metrics with the setting's name and numbers in the place of the run's number."""
+        """A row of metrics with the setting in place of the number of the run."""
         name, setting = list(SETTINGS.items())[row["run"] // self.seeds]
         algorithm = LobsDICE(**setting)
         numbers = {f"set_{key}": getattr(algorithm, key) for key in VARIED}

@@ -1,9 +1,9 @@
-"""Whether a policy that was trained without discount can run, and whether it can start.
+"""Returns of a policy trained without discount, from the start and from the middle of an episode.
 
 python benchmarks/starting_without_discount.py [--gamma 1] [--steps 40000]
 
-Trains LobsDICE on halfcheetah and prints returns of episodes from the environment's own start, and
-of episodes that begin in the middle of a demonstration.
+It trains LobsDICE on halfcheetah. Then it prints the returns of episodes that begin in the
+environment's initial states, and of episodes that begin in the middle of a demonstration.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from gymnasium.envs.mujoco.half_cheetah_v5 import HalfCheetahEnv
 from lobsdice import LobsDICE, load, train
 from lobsdice.policies.policy import Policy
 
-#: Positions in an observation; the first one, how far it has run, is not observed.
+#: Positions in an observation. The first position, the distance run, is not observed.
 POSITIONS = 8
 LENGTH = 1000
 
@@ -44,7 +44,7 @@ class Benchmark:
 def episode(
     world: HalfCheetahEnv, policy: Policy, seed: int, observation: np.ndarray | None = None
 ) -> float:
-    """The return of an episode, from a state that was observed if one is given."""
+    """The return of an episode that begins in the state of `observation`, if there is one."""
     now, _ = world.reset(seed=seed)
     if observation is not None:
         now = observation.astype(float)

@@ -1,12 +1,12 @@
-"""What steadies the last policy: averaged weights, a falling learning rate, sharper weights.
+"""Ways to a steadier last policy: averaged weights, a learning rate that falls, sharper weights.
 
 python benchmarks/steadiness.py --task walker2d --steps 200000 --out runs/steadiness-walker2d
 python benchmarks/steadiness.py --study hyperparameters --task ant --out runs/steadiness-ant
 python benchmarks/steadiness.py --study sharpness --mixture 100 1000 1000 --out runs/weights
 
-All variants and seeds train in one program. Writes the folder of a fleet (its metrics.csv has one
-row for each evaluation of each run) and prints, for each variant, the score of the last policies,
-the mean and the worst score over the second half of training, and where the weights lie there.
+All variants and seeds train in one program. It writes a run folder, whose metrics.csv has one row
+for each evaluation of each run. For each variant it prints the score of the last policies, and for
+the second half of training the mean and the worst score and the distribution of the weights.
 """
 
 from dataclasses import dataclass
@@ -23,9 +23,9 @@ from lobsdice.training.engine import Member
 from lobsdice.training.fleet import Fleet
 from lobsdice.training.train import train_fleet
 
-#: What is told of the weights, on rows held out.
+#: Columns about the weights, measured on held-out rows.
 WEIGHTS = ("mass_expert", "mass_medium", "effective_share")
-#: What differs from the defaults of the algorithm, and of training.
+#: Differences from the defaults of the algorithm and of training.
 STUDIES = {
     "averaging": {
         "plain": ({}, {"average": 0.0}),
@@ -48,7 +48,7 @@ STUDIES = {
         "default": ({}, {}),
         "cooldown 1": ({}, {"cooldown": 1.0}),
     },
-    # What lets the weights tell the expert's transitions from others more sharply.
+    # Variants that may separate the expert's transitions from others more sharply.
     "sharpness": {
         "default": ({}, {}),
         "ratio penalty 0.03": ({"ratio_penalty": 0.03}, {}),

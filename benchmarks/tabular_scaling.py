@@ -1,11 +1,10 @@
 """Time and memory of sparse tabular LobsDICE on stochastic grid worlds of 1,000 to 100,000 states.
 
-Each grid has ten observed transitions a state. Run `python benchmarks/tabular_scaling.py`: it
-prints a table and writes `results/tabular_scaling/` (scaling.csv, summary.json, scaling.png).
-Every size runs in a process of its own, so that its peak memory is its own.
+Each grid has ten observed transitions per state. `python benchmarks/tabular_scaling.py` prints a
+table and writes `results/tabular_scaling/` (scaling.csv, summary.json, scaling.png). Every size
+runs in a process of its own, so that its peak memory can be measured.
 """
 
-import csv
 import json
 import multiprocessing
 import resource
@@ -18,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lobsdice import tabular
-from lobsdice.data.files import atomic
+from lobsdice.data.files import atomic, write_csv
 
 SIDES = (32, 56, 100, 178, 317)
 ALPHA, GAMMA, SLIP = 0.1, 0.95, 0.2
@@ -26,7 +25,7 @@ MOVES = ((0, 1), (0, -1), (1, 0), (-1, 0))
 
 
 def grid(side, seed=0):
-    """The estimated MDP of a slippery grid, d^E of an expert bound for the centre, and d^I."""
+    """The estimated MDP of a slippery grid, d^E of an expert who goes to the centre, and d^I."""
     rng = np.random.default_rng(seed)
     size, samples = side * side, 10 * side * side
     y, x = np.divmod(np.arange(size), side)
@@ -111,10 +110,7 @@ def main(folder="results/tabular_scaling"):
         print(rows[-1], flush=True)
     slope = exponent(rows, "cpu_seconds_a_step")
     folder = Path(folder)
-    with atomic(folder / "scaling.csv") as path, path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+    write_csv(folder / "scaling.csv", rows, line_end="\r\n")
     with atomic(folder / "summary.json") as path:
         command = "python benchmarks/tabular_scaling.py"
         summary = {"command": command, "alpha": ALPHA, "gamma": GAMMA, "exponent": round(slope, 3)}

@@ -1,4 +1,4 @@
-"""How many tabular problems are solved in a second, and how much faster than cvxpy + Clarabel.
+"""Tabular problems solved per second, in comparison with cvxpy + Clarabel.
 
 The problems are those of the paper's random MDPs: 20 states, 4 actions, estimated from offline
 trajectories. Run `python benchmarks/tabular_speed.py`; it prints a table.
@@ -17,7 +17,7 @@ STATES, ACTIONS, GAMMA, MIX = 20, 4, 0.95, 1e-3
 
 
 def random_transitions(rng, count):
-    """Four successors each, (1-β) one-hot + β Dirichlet, with β cycling through the paper's."""
+    """Four successors each, (1-β) one-hot + β Dirichlet, with the paper's values of β in turn."""
     beta = np.resize([0.01, 0.1, 1.0], count)[:, None, None, None]
     one_hot = np.eye(4)[rng.integers(4, size=(count, STATES, ACTIONS))]
     mixed = (1 - beta) * one_hot + beta * rng.dirichlet(np.ones(4), (count, STATES, ACTIONS))
@@ -28,7 +28,7 @@ def random_transitions(rng, count):
 
 
 def instances(count, seed=0):
-    """Estimated MDPs from 1 to 10,000 trajectories, with their d^E(s,s') and d^I(s,a)."""
+    """MDPs estimated from 1 to 10,000 trajectories, with their d^E(s,s') and d^I(s,a)."""
     rng = np.random.default_rng(seed)
     initial = np.tile(np.eye(STATES)[0], (count, 1))
     truth = tabular.MDP(random_transitions(rng, count), initial, GAMMA)
@@ -52,7 +52,7 @@ def seconds(run):
 
 
 def conic(transition, initial, d_expert, d_offline, alpha):
-    """LobsDICE by cvxpy + Clarabel on sparse matrices: its objective, and Clarabel's own time."""
+    """The objective of LobsDICE by cvxpy + Clarabel on sparse matrices, and Clarabel's own time."""
     seen = np.flatnonzero(d_offline)
     s = seen // ACTIONS
     table = transition.reshape(-1, STATES)[seen]
@@ -72,8 +72,8 @@ def conic(transition, initial, d_expert, d_offline, alpha):
 
 
 def compare(alpha, count=18):
-    """Mean seconds a problem takes cvxpy, and Clarabel alone; and the largest disagreement."""
-    # The last ones of each cycle have the most data, so that no state is a dead end.
+    """Mean seconds per problem of cvxpy and of Clarabel alone, and the largest disagreement."""
+    # Only problems with all (s, a) in the data, so that no state is a dead end.
     mdp, d_expert, d_offline = instances(400, seed=1)
     full = np.flatnonzero((d_offline > 0).all((1, 2)))[:count]
     chosen = tabular.MDP(mdp.transition[full], mdp.initial[full], GAMMA)

@@ -1,9 +1,9 @@
 """The robot of the tutorial (docs/tutorial.md): a planar arm of two joints, driven by torques.
 
-`record` writes the two files that the tutorial starts from. A person guides the arm by hand to one
-of its four stations: that is a demonstration, of which the encoders know the states and nobody the
-torques. Beside it lie the logs of ordinary work, with torques: trips to all four stations, and
-tests in which the motors were driven at random. `drive` lets policies in ONNX files move the arm.
+`record` writes the two files that the tutorial starts from. In the demonstrations a person guides
+the arm by hand to one of its four stations. The encoders record the states, but nobody knows the
+torques. The logs of ordinary work have torques: trips to all four stations, and tests with random
+torques. `drive` lets policies in ONNX files move the arm.
 """
 
 import csv
@@ -23,21 +23,21 @@ LENGTH, MASS = 0.5, 1.0
 FRICTION = 0.3
 #: The largest torque (Nm) of either motor.
 LIMIT = 1.0
-#: Between two rows of the log, and between two steps of the simulation.
+#: Seconds between two rows of the log, and between two steps of the simulation.
 SECONDS, FINE = 0.05, 0.01
 #: Steps of a trip: three seconds.
 STEPS = 60
 #: Angles (rad) of the joints at which the hand is at a station.
 STATIONS = {"A": (1.2, 0.8), "B": (0.4, 1.6), "C": (-0.4, -1.6), "D": (-1.2, -0.8)}
-#: Where the demonstrations lead.
+#: The station of the demonstrations.
 SHOWN = "C"
 
-#: From states (angles and speeds of both joints), one row an arm, to torques.
+#: A function from states (angles and speeds of both joints, one row per arm) to torques.
 Controller = Callable[[np.ndarray], np.ndarray]
 
 
 class Trips(NamedTuple):
-    """What several arms did at the same time."""
+    """The trips of several arms at the same time."""
 
     states: np.ndarray
     """(steps + 1, arms, 4)"""
@@ -46,7 +46,7 @@ class Trips(NamedTuple):
 
 
 def accelerations(states: np.ndarray, torques: np.ndarray) -> np.ndarray:
-    """M(q) q̈ = τ - c(q, q̇) - friction, the equation of motion of a planar arm."""
+    """The solution q̈ of M(q) q̈ = τ - c(q, q̇) - friction, the equation of motion of the arm."""
     _, q2, v1, v2 = states.T
     inertia = MASS * LENGTH**2
     shoulder, elbow = inertia * (5 / 3 + np.cos(q2)), np.full_like(q2, inertia / 3)
@@ -66,7 +66,7 @@ def step(states: np.ndarray, torques: np.ndarray) -> np.ndarray:
 
 
 def move(control: Controller, states: np.ndarray) -> Trips:
-    """What a controller does from these states on."""
+    """The trips of a controller from these states."""
     rows, torques = [states], []
     for _ in range(STEPS):
         torques.append(np.clip(control(rows[-1]), -LIMIT, LIMIT))
@@ -75,12 +75,12 @@ def move(control: Controller, states: np.ndarray) -> Trips:
 
 
 def starts(random: np.random.Generator, count: int) -> np.ndarray:
-    """At rest, somewhere around the middle."""
+    """Random states at rest, near the middle."""
     return np.concatenate([random.uniform(-0.5, 0.5, (count, 2)), np.zeros((count, 2))], axis=1)
 
 
 def reach(station: str, random: np.random.Generator, *, tremor: float) -> Controller:
-    """Go to a station and stay there."""
+    """A controller that goes to a station and stays there."""
 
     def control(states: np.ndarray) -> np.ndarray:
         way, speeds = STATIONS[station] - states[:, :2], states[:, 2:]
@@ -91,23 +91,23 @@ def reach(station: str, random: np.random.Generator, *, tremor: float) -> Contro
 
 
 def shake(random: np.random.Generator) -> Controller:
-    """Torques at random."""
+    """A controller with random torques."""
     return lambda states: random.uniform(-LIMIT, LIMIT, (len(states), 2))
 
 
 def hands(states: np.ndarray) -> np.ndarray:
-    """Where the hands are, in metres."""
+    """The positions of the hands, in metres."""
     angles = np.cumsum(states[..., :2], axis=-1)
     return LENGTH * np.stack([np.cos(angles).sum(-1), np.sin(angles).sum(-1)], axis=-1)
 
 
 def distances(states: np.ndarray, station: str) -> np.ndarray:
-    """From the hands to a station, in centimetres."""
+    """The distances from the hands to a station, in centimetres."""
     return 100 * np.linalg.norm(hands(states) - hands(np.array(STATIONS[station])), axis=-1)
 
 
 def write(path: Path, trips: Trips, *, torques: bool) -> None:
-    """A log as a robot writes it: a row a tick; nothing was applied in the last state of a run."""
+    """Write a log with one row per tick. The last state of a run has no torques."""
     names = ["run", "tick", "joint1", "joint2", "speed1", "speed2"]
     with path.open("w", newline="") as file:
         rows = csv.writer(file)
@@ -133,7 +133,7 @@ class Record:
     demos: tyro.conf.Positional[Path]
     logs: tyro.conf.Positional[Path]
     stations: tuple[str, ...] = tuple(STATIONS)
-    """Where the logged trips lead."""
+    """The stations of the logged trips."""
 
     def run(self) -> None:
         random = np.random.default_rng(0)
@@ -146,11 +146,11 @@ class Record:
 
 @dataclass(frozen=True)
 class Drive:
-    """Let policies move the arm from a hundred places, and say where the hand ends."""
+    """Let policies move the arm from a hundred places, and print where the hand ends."""
 
     policies: tyro.conf.Positional[tuple[Path, ...]]
     picture: Path | None = None
-    """Draw the ways of the hand to this file."""
+    """A file to draw the paths of the hand to."""
 
     def run(self) -> None:
         random = np.random.default_rng(1)
@@ -167,7 +167,7 @@ class Drive:
 
 
 def draw(trips: dict[str, Trips]) -> Figure:
-    """The ways of the hand on the first of the trips, a panel for each controller."""
+    """The paths of the hand in the first trips, with a panel for each controller."""
     figure = Figure(figsize=(3 * len(trips), 4), layout="constrained")
     panels = np.atleast_1d(figure.subplots(1, len(trips), sharex=True, sharey=True))
     for panel, (name, trip) in zip(panels, trips.items(), strict=True):

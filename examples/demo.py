@@ -1,7 +1,7 @@
-"""What `make demo` runs: from nothing to a policy that hops like the expert, without its actions.
+"""The program of `make demo`: a policy that hops like the expert, learned without its actions.
 
-Records the built-in Hopper data, takes five demonstrations of the expert without their actions,
-trains LobsDICE and, to compare, behaviour cloning, and draws both learning curves.
+It records the built-in Hopper data and takes five demonstrations of the expert without their
+actions. It trains LobsDICE and, for comparison, behaviour cloning, and draws both learning curves.
 """
 
 import shlex
@@ -23,9 +23,9 @@ class Demo:
     out: tyro.conf.Positional[Path] = Path("demo")
     """The folder to write to."""
     expert: int = 105
-    """Recorded episodes of the expert; five of them become the demonstrations."""
+    """Recorded episodes of the expert. Five of them become the demonstrations."""
     others: int = 500
-    """Recorded episodes of a middling and of a random policy, each."""
+    """Recorded episodes of the medium policy, and as many of the random policy."""
     steps: int = 12_000
     """Gradient steps of each algorithm."""
     episodes: int = 5
@@ -38,7 +38,7 @@ class Demo:
         self.report()
 
     def record(self) -> None:
-        """Two files: demonstrations without actions, and recordings of mixed quality with them."""
+        """Write demonstrations without actions, and recordings of mixed quality with actions."""
         counts = f"--expert {self.expert} --medium {self.others} --random {self.others}"
         command(f"data collect hopper {counts} --out {self.out}")
         demos, rest = self.out / "demos.npz", self.out / "rest.npz"
@@ -50,7 +50,7 @@ class Demo:
         command(f"data check --expert {demos} --offline {self.out}/offline.npz")
 
     def train(self, name: str) -> None:
-        """Train on the two files; what an earlier demo has trained is not trained again."""
+        """Train on the two files, or continue the training of an earlier demo."""
         folder = self.out / name
         if (folder / "config.json").exists():
             return command(f"resume {folder}")
@@ -59,7 +59,7 @@ class Demo:
         command(f"train {name} {files} --env hopper {length} --out {folder}")
 
     def report(self) -> None:
-        """The learning curves beside the returns of the recordings, and where everything lies."""
+        """Draw the learning curves beside the returns of the recordings, and print the results."""
         levels = {
             "the expert": mean_return(self.out / "expert.npz"),
             "the offline data": mean_return(self.out / "offline.npz"),

@@ -1,4 +1,4 @@
-"""Draws the figure of this folder from its tables: python results/neural/figure.py"""
+"""Draw the figure of this folder from its tables: python results/neural/figure.py"""
 
 from pathlib import Path
 

@@ -1,18 +1,18 @@
-"""Adds `demonstration_error` at the last step to hopper.csv and walker2d.csv, from kept policies.
+"""Add `demonstration_error` at the last step to hopper.csv and walker2d.csv.
 
 python results/selection/demonstration_error.py hopper FOLDER-OF-ITS-FLEET
 
-The tables of the large study were made before training logged this measure. It is one of the policy
-and the data alone, so that it could be had later from the policies, which are not kept here.
+The tables of the large study are older than this measure. It depends only on the policy and the
+data, so it could be computed later from the policies, which are not kept here.
 """
 
-import csv
 import sys
 from pathlib import Path
 
 import numpy as np
 
 from lobsdice import load, load_policy
+from lobsdice.data.files import write_csv
 from lobsdice.data.spaces import Box
 from lobsdice.training.diagnostics import INFERRED, infer_actions
 from lobsdice.training.folder import read_rows
@@ -38,11 +38,7 @@ def main(name: str, folder: Path) -> None:
     runs = [row for row in table if row["step"] == last]  # in the order of the fleet
     for run, row in enumerate(runs):
         row[CRITERION] = f"{error(run):.6g}"
-    with (HERE / f"{name}.csv").open("w", newline="") as file:
-        columns = [*(k for k in table[0] if k != CRITERION), CRITERION]
-        writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(table)
+    write_csv(HERE / f"{name}.csv", table)
 
 
 if __name__ == "__main__":

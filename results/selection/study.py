@@ -2,10 +2,10 @@
 
 python results/selection/study.py
 
-Writes correlations.csv, prints what each measure would have picked, and draws selection.png.
+It writes correlations.csv, prints the run that each measure would have picked, and draws
+selection.png.
 """
 
-import csv
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -15,12 +15,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.stats import rankdata
 
+from lobsdice.data.files import write_csv
 from lobsdice.experiments.plots.common import save
 from lobsdice.training.folder import read_rows
 from lobsdice.training.select import CRITERION
 
 HERE = Path(__file__).parent
-#: Tables and what they are called; the small ones have all measures at all steps.
+#: Tables and their titles. The small ones have all measures at all steps.
 TABLES = {
     "hopper": "Hopper",
     "walker2d": "Walker2d",
@@ -29,8 +30,8 @@ TABLES = {
 }
 PARTS = ("expert_distance", "flow_residual", "policy_distance")
 SUM = "sum of distances"
-#: Each measure, and whether it should be large (1) or small (-1). Where neither is right in
-#: principle, the sign says what is asked here.
+#: Each measure, with 1 if it should be large and -1 if it should be small. Where theory favours
+#: neither, the sign is the one tested here.
 SIGNS = {
     CRITERION: -1,
     SUM: -1,
@@ -62,7 +63,7 @@ UNKNOWN = Estimate(np.nan, np.nan, np.nan)
 
 
 def load(table: str) -> Rows:
-    """The rows of a table, with the sum of the three discrepancies, which was tried first."""
+    """The rows of a table, with the sum of the three distances, an early candidate."""
     rows = read_rows(HERE / f"{table}.csv")
     if not all(part in rows[0] for part in PARTS):
         return rows
@@ -70,7 +71,7 @@ def load(table: str) -> Rows:
 
 
 def grouped(rows: Rows, *names: str) -> list[Rows]:
-    """Rows that agree in some columns, together."""
+    """Groups of the rows that agree in some columns."""
     groups: dict[tuple, Rows] = {}
     for row in rows:
         groups.setdefault(tuple(row[name] for name in names), []).append(row)
@@ -78,7 +79,7 @@ def grouped(rows: Rows, *names: str) -> list[Rows]:
 
 
 def agreement(rows: Rows, measure: str) -> float:
-    """Spearman's ρ of a measure, turned so that large is good, with the score; 0 for constants."""
+    """Spearman's ρ of the score with a measure times its sign; 0 for constants."""
     x, y = (rankdata([row[name] for row in rows]) for name in (measure, "score"))
     if np.ptp(x) == 0 or np.ptp(y) == 0:
         return 0.0
@@ -92,15 +93,15 @@ def across(settings: list[Rows], measure: str) -> Estimate:
 
 
 def within(settings: list[Rows], measure: str) -> Estimate:
-    """The mean over runs of ρ over the steps of each."""
+    """The mean over runs of the ρ over the steps of a run."""
     each = [[agreement(run, measure) for run in grouped(s, "seed")] for s in settings]
     return bootstrap(each, lambda found: float(np.mean(found)))
 
 
 def bootstrap(settings: list[list], statistic: Callable[[list], float]) -> Estimate:
-    """A statistic of all that settings hold, and 95 % of its draws when settings are drawn anew.
+    """A statistic of all settings with its 95 % bootstrap interval.
 
-    Settings rather than runs: the seeds of one setting are no independent evidence.
+    Settings are resampled, not runs, because the seeds of one setting are not independent.
     """
     rng = np.random.default_rng(0)
     picks = rng.integers(len(settings), size=(DRAWS, len(settings)))
@@ -110,13 +111,13 @@ def bootstrap(settings: list[list], statistic: Callable[[list], float]) -> Estim
 
 
 def picked(settings: list[Rows], measure: str) -> float:
-    """The score of the run that a measure prefers, at its last step."""
+    """The last score of the run that a measure prefers."""
     last = [run[-1] for setting in settings for run in grouped(setting, "seed")]
     return max(last, key=lambda row: SIGNS[measure] * row[measure])["score"]
 
 
 def halves(settings: list[Rows], measure: str) -> float:
-    """How much more the half of the runs that a measure prefers scores than the other half."""
+    """The mean score of the half of the runs that a measure prefers, minus that of the others."""
     last = [run[-1] for setting in settings for run in grouped(setting, "seed")]
     order = sorted(last, key=lambda row: -SIGNS[measure] * row[measure])
     scores = np.array([row["score"] for row in order])
@@ -125,7 +126,7 @@ def halves(settings: list[Rows], measure: str) -> float:
 
 
 def repeatable(settings: list[Rows]) -> float:
-    """ρ of the scores of two seeds: what would rank runs if their settings were all that counts."""
+    """ρ of the scores of two seeds: how far settings alone determine the ranking of runs."""
     one, other = (
         [grouped(setting, "seed")[i][-1]["score"] for setting in settings] for i in (0, 1)
     )
@@ -143,7 +144,7 @@ def correlations() -> Rows:
                 continue
             row = {"table": table, "measure": measure, "sign": SIGNS[measure]}
             for name, estimate in {"across": across, "within": within}.items():
-                known = name == "across" or measure in first  # some are of the last step alone
+                known = name == "across" or measure in first  # some are of the last step only
                 value, low, high = estimate(settings, measure) if known else UNKNOWN
                 row |= {name: value, f"{name}_low": low, f"{name}_high": high}
             row |= {"picked": picked(settings, measure), "halves": halves(settings, measure)}
@@ -152,7 +153,7 @@ def correlations() -> Rows:
 
 
 def summary(table: str) -> str:
-    """What there was to pick from."""
+    """A sentence on the scores of a table."""
     rows = load(table)
     last = [run[-1] for run in grouped(rows, "setting", "seed")]
     scores = np.array([row["score"] for row in last])
@@ -165,7 +166,7 @@ def summary(table: str) -> str:
 
 
 def draw(rows: Rows) -> Figure:
-    """Above, runs by criterion and score; below, how well each measure ranks them."""
+    """Runs by criterion and score above, and rank correlations of all measures below."""
     figure = Figure(figsize=(11, 7.5), layout="constrained")
     axes = figure.subplot_mosaic(
         [["runs hopper", "runs hopper", "runs walker2d", "runs walker2d"], [*TABLES]],
@@ -205,12 +206,10 @@ def draw_correlations(axes: Axes, rows: dict[str, dict]) -> None:
 
 def main() -> None:
     rows = correlations()
-    with (HERE / "correlations.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(
-            {k: round(v, 3) if isinstance(v, float) else v for k, v in row.items()} for row in rows
-        )
+    rounded = [
+        {k: round(v, 3) if isinstance(v, float) else v for k, v in row.items()} for row in rows
+    ]
+    write_csv(HERE / "correlations.csv", rounded, line_end="\r\n")
     print(*map(summary, TABLES), sep="\n")
     for row in rows:
         print(markdown(row))
