@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from lobsdice.data.episodes import Episodes
-from lobsdice.environments.gym import make, rollout
-from lobsdice.environments.tasks.behaviour import policy_of
+from lobsdice.environments.gym import make
 from lobsdice.environments.tasks.collect import collect, collect_ranges, episode_seed, save
-from lobsdice.environments.tasks.table import SOURCES, TASKS
+from lobsdice.environments.tasks.table import TASKS
 from lobsdice.errors import LobsDICEError
 
 #: Short episodes of every source, so that there are enough jobs for three processes.
@@ -47,26 +46,6 @@ def test_seeds_sources_and_episodes_differ(hopper):
     other = collect("hopper", {"random": 9}, seed=4, workers=1)["random"]
     starts = [part.observations[part.starts] for part in (*hopper.values(), other)]
     assert len(np.unique(np.concatenate(starts), axis=0)) == 2 + 9 + 9
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_the_table_agrees_with_the_environment(task):
-    spec, env = TASKS[task], make(TASKS[task])
-    assert env.observation_space.shape == (spec.state_size,)  # type: ignore[attr-defined]
-    box = env.action_space  # type: ignore[attr-defined]
-    assert (tuple(box.low), tuple(box.high)) == (spec.action_space.low, spec.action_space.high)
-    assert env.spec.max_episode_steps == spec.max_steps  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_every_policy_acts_inside_the_bounds(task):
-    spec, rng = TASKS[task], np.random.default_rng(0)
-    for source in SOURCES:
-        act = policy_of(spec, source)
-        states = rng.normal(0, 10, (50, spec.state_size)).astype(np.float32)
-        actions = np.stack([act(state, rng) for state in states])
-        assert actions.shape == (50, spec.action_size) and actions.dtype == np.float32
-        assert not len(spec.action_space.outside(actions)) and actions.std() > 0
 
 
 @pytest.mark.parametrize("task", ["walker2d", "ant"])
@@ -108,16 +87,6 @@ def test_an_episode_that_outlives_the_limit_is_truncated():
     assert expert.lengths.tolist() == [1000] and not expert.terminated.any()
 
 
-def test_a_rollout_uses_its_seed_up_nowhere():
-    env, act, seed = (
-        make(TASKS["hopper"]),
-        policy_of(TASKS["hopper"], "random"),
-        episode_seed(0, "random", 0),
-    )
-    first, second = rollout(env, act, seed), rollout(env, act, seed)
-    assert (first.observations == second.observations).all()
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -132,12 +101,6 @@ def test_a_rollout_uses_its_seed_up_nowhere():
 def test_a_wrong_argument_is_named(arguments, message):
     with pytest.raises(LobsDICEError, match=message):
         collect(**arguments)
-
-
-def test_without_mujoco_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "mujoco", None)
-    with pytest.raises(LobsDICEError, match=r"needs mujoco.*lobsdice\[mujoco\]"):
-        make(TASKS["hopper"])
 
 
 def test_a_worker_process_loads_neither_jax_nor_matplotlib():

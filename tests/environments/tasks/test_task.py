@@ -1,6 +1,5 @@
 """Loading tasks: selections, the cache, scores."""
 
-import json
 import subprocess
 import sys
 
@@ -11,8 +10,7 @@ from lobsdice.data.episodes import mixture
 from lobsdice.environments.gym import versions
 from lobsdice.environments.tasks import task
 from lobsdice.environments.tasks.collect import collect, collect_ranges
-from lobsdice.environments.tasks.references import measure
-from lobsdice.environments.tasks.table import REFERENCES, SOURCES, TASKS
+from lobsdice.environments.tasks.table import SOURCES, TASKS
 from lobsdice.environments.tasks.task import Task, load
 from lobsdice.errors import LobsDICEError
 
@@ -134,38 +132,6 @@ def test_labels_are_the_actions_of_the_demonstrations(hopper):
     expert, labelled = hopper.labelled_data.expert, hopper.labelled_data.labelled
     np.testing.assert_array_equal(np.stack([labelled.s, labelled.s_next]), np.stack(expert))
     np.testing.assert_array_equal(labelled.a, hopper.labelled.actions)  # Hopper's are in [-1, 1]
-
-
-@pytest.mark.parametrize("name", TASKS)
-def test_the_references_score_0_and_100(name):
-    spec = TASKS[name]
-    assert spec.normalised(spec.reference("random").mean) == 0
-    assert spec.normalised(spec.reference("expert").mean) == 100
-    halfway = (spec.reference("random").mean + spec.reference("expert").mean) / 2
-    assert np.allclose(spec.normalised(np.array([halfway, halfway])), 50)
-
-
-@pytest.mark.parametrize("name", TASKS)
-def test_references_are_means_of_many_episodes_with_small_errors(name):
-    expert, random = (TASKS[name].reference(source) for source in ("expert", "random"))
-    assert min(expert.episodes, random.episodes) >= 100
-    assert 0 < expert.standard_error < 0.05 * (expert.mean - random.mean)
-    assert 0 < random.standard_error < 0.05 * (expert.mean - random.mean)
-
-
-def test_references_say_what_they_were_measured_with():
-    assert set(json.loads(REFERENCES.read_text())["versions"]) == {"gymnasium", "mujoco"}
-
-
-def test_measuring_repeats_what_collecting_gives(monkeypatch, tmp_path):
-    only = {"hopper": TASKS["hopper"]}
-    monkeypatch.setattr("lobsdice.environments.tasks.references.TASKS", only)
-    measure(episodes=2, seed=5, workers=1, path=tmp_path / "references.json")
-    row = json.loads((tmp_path / "references.json").read_text())["returns"]["hopper"]["random"]
-    returns = collect("hopper", {"random": 2}, seed=5, workers=1)["random"].returns()
-    assert returns is not None
-    assert row["mean"] == pytest.approx(returns.mean(), abs=1e-3)
-    assert row["standard_error"] == pytest.approx(np.ptp(returns) / 2, abs=1e-3)
 
 
 @pytest.mark.parametrize(

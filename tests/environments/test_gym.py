@@ -1,0 +1,25 @@
+import sys
+
+import pytest
+
+from lobsdice.environments.gym import make, rollout
+from lobsdice.environments.tasks.behaviour import policy_of
+from lobsdice.environments.tasks.collect import episode_seed
+from lobsdice.environments.tasks.table import TASKS
+from lobsdice.errors import LobsDICEError
+
+
+def test_a_rollout_uses_its_seed_up_nowhere():
+    env, act, seed = (
+        make(TASKS["hopper"]),
+        policy_of(TASKS["hopper"], "random"),
+        episode_seed(0, "random", 0),
+    )
+    first, second = rollout(env, act, seed), rollout(env, act, seed)
+    assert (first.observations == second.observations).all()
+
+
+def test_without_mujoco_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mujoco", None)
+    with pytest.raises(LobsDICEError, match=r"needs mujoco.*lobsdice\[mujoco\]"):
+        make(TASKS["hopper"])
