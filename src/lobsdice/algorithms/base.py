@@ -1,4 +1,4 @@
-"""The contract of an algorithm: a dataclass of hyperparameters that starts and scores networks.
+"""The contract of an algorithm: a dataclass of hyperparameters with `init`, `loss` and `rates`.
 
 The training loop owns everything else (batches, Adam, averaging, checkpoints). So an algorithm's
 file holds its equations and nothing more. See docs/adding_an_algorithm.md.
@@ -29,7 +29,7 @@ class Algorithm(Protocol):
 
     @property
     def penalty_every(self) -> int:
-        """Steps in a block. Penalties are computed once a block and count for all its steps."""
+        """Steps in a block: penalties are computed in its first step and count for all."""
         ...
 
     @property
@@ -44,7 +44,7 @@ class Algorithm(Protocol):
     def loss(
         self, nets: Any, batch: Batch, key: Key[Array, ""], *, penalised: int
     ) -> tuple[Float[Array, ""], Metrics]:
-        """The sum of all losses, and what to log. Each loss moves only its own network.
+        """The sum of all losses and penalties, and metrics to log. Each moves only its own network.
 
         Each penalty counts `penalised` times; with 0 it is not computed. The names of the metrics
         must not depend on that.
@@ -65,7 +65,7 @@ class Algorithm(Protocol):
 
 
 class Defaults:
-    """The answers of most algorithms: no penalties, no labels, no targets, no more measures."""
+    """The choices of most algorithms: no penalties, no labels, no targets, no further measures."""
 
     penalty_every: int = 1
 
@@ -83,7 +83,7 @@ class Defaults:
 def add_penalties(
     losses: Metrics, penalties: Mapping[str, Callable[[], Float[Array, ""]]], penalised: int
 ) -> tuple[Float[Array, ""], Metrics]:
-    """The sum of all losses, with each penalty counted `penalised` times, and what to log."""
+    """The sum of losses and penalties, each penalty counted `penalised` times, and the metrics."""
     found = {name: term() if penalised else jnp.zeros(()) for name, term in penalties.items()}
     total: Any = sum(losses.values()) + penalised * sum(found.values())
     return total, losses | found
@@ -98,7 +98,7 @@ def at_least(bound: int, *, default: Any) -> Any:
 
 
 def between(low: int, high: int, *, default: Any) -> Any:
-    """A hyperparameter that must lie between two numbers, or be one of them."""
+    """A hyperparameter from `low` to `high`, both allowed."""
     return field(default=default, metadata={"bounds": (low, high)})
 
 
@@ -109,7 +109,7 @@ Class = TypeVar("Class", bound=type)
     frozen_default=True, kw_only_default=True, field_specifiers=(field, at_least, between)
 )
 def hyperparameters(cls: Class) -> Class:
-    """A frozen dataclass whose float fields are leaves to JAX and whose other fields are static.
+    """Make a frozen dataclass whose float fields are leaves to JAX and whose others are static.
 
     The bounds of `at_least` and `between` are checked when an object is made.
     """
@@ -122,7 +122,7 @@ def hyperparameters(cls: Class) -> Class:
         return [getattr(self, n) for n in leaves], tuple(getattr(self, n) for n in static)
 
     def unflatten(values, numbers):
-        # Not by __init__, which promises floats: these may be traced, or have an axis of runs.
+        # Not by __init__, which takes floats: these may be traced, or have an axis of runs.
         self = object.__new__(cls)
         for name, value in [*zip(leaves, numbers, strict=True), *zip(static, values, strict=True)]:
             object.__setattr__(self, name, value)

@@ -1,4 +1,4 @@
-"""A batch of rows, and what losses do with rows before a network sees them."""
+"""A batch of rows, and the inputs that networks see of it."""
 
 from typing import Any, NamedTuple
 
@@ -31,7 +31,7 @@ def pairs(rows: Observations | Transitions) -> Rows:
 
 
 def state_actions(policy: Any, rows: Transitions) -> Rows:
-    """Each state beside its action, in the form in which networks see actions."""
+    """States beside their actions, in the form in which networks see actions."""
     return beside(rows.s, policy.features(rows.a))
 
 
@@ -42,5 +42,5 @@ def at(net: Any, *parts: Float[Array, "_ features"]) -> list[Float[Array, " _"]]
 
 
 def share(rows: Rows, parts: int) -> Float[Array, "m features"]:
-    """The first 1/`parts` of the rows. Rows are drawn at random, so this is a smaller draw."""
+    """The first 1/`parts` of the rows, which is a smaller sample: rows are drawn at random."""
     return rows[: -(-len(rows) // parts)]

@@ -31,7 +31,7 @@ class BC(Defaults):
     needs: ClassVar = "logs (s, a), or labelled demonstrations (s, a)"
 
     from_labelled: bool = False
-    """Clone the labelled demonstrations instead of the offline data. Ours."""
+    """Clone the labelled demonstrations instead of the offline data. Not in the paper."""
     policy_rate: float = at_least(0, default=3e-4)
     """Learning rate of the policy."""
     width: int = at_least(1, default=256)
@@ -49,7 +49,7 @@ class BC(Defaults):
     ) -> tuple[Float[Array, ""], Metrics]:
         del key, penalised
         rows = batch.labelled if self.from_labelled else batch.offline
-        assert rows is not None  # the loop sees to it
+        assert rows is not None  # `Fleet` has checked it
         loss = -mean(nets.policy.log_prob(rows.s, rows.a))
         return loss, {"policy_loss": loss}
 

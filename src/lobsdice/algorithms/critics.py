@@ -18,7 +18,7 @@ from lobsdice.equations.duals import Number, Values
 
 
 class Twins(NamedTuple):
-    """Two critics of (s, a) that start differently. The smaller value errs on the low side."""
+    """Two critics of (s, a) that start differently; their minimum avoids overestimates."""
 
     one: Any
     two: Any
@@ -36,13 +36,13 @@ def make_twins(key: Key[Array, ""], state_size: int, space: ActionSpace, width: 
 
 
 def follow(nets: Any, rate: Number) -> Any:
-    """Networks whose `target` has moved by `rate` of its way to `critic` (Polyak averaging)."""
+    """The networks with `target` moved by the share `rate` towards `critic` (Polyak averaging)."""
     target = jax.tree.map(lambda old, new: old + rate * (new - old), nets.target, nets.critic)
     return nets._replace(target=target)
 
 
 def critic_rates(rate: Number) -> dict[str, Twins]:
-    """The learning rates of critics and targets; gradients do not move the latter."""
+    """The learning rates of critics and targets, which gradients do not move."""
     return {"critic": Twins(rate, rate), "target": Twins(0.0, 0.0)}
 
 

@@ -56,7 +56,7 @@ class DemoDICE(Dice):
         self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: int
     ) -> tuple[Float[Array, ""], Metrics]:
         shown = batch.labelled
-        assert shown is not None  # the loop sees to it
+        assert shown is not None  # `Fleet` has checked it
         # The labelled demonstrations are the expert; there may be others without actions.
         batch = batch._replace(expert=Observations(shown.s, shown.s_next))
         s, a, s_next = batch.offline
@@ -75,7 +75,6 @@ class DemoDICE(Dice):
         return add_penalties(losses, self.penalties(nets, batch, expert, offline, key), penalised)
 
     def log_weights(self, nets: Nets, rows: Transitions) -> Values:
-        """log d/d^I at transitions, up to a constant."""
         e = self.advantages(nets, rows, state_actions(nets.policy, rows))
         return log_weights(e, alpha=self.alpha)
 

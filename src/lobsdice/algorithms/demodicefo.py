@@ -89,7 +89,6 @@ class DemoDICEfO(Dice):
         return add_penalties(losses, penalties, penalised)
 
     def log_weights(self, nets: Nets, rows: Transitions) -> Values:
-        """log d/d^I at transitions, up to a constant."""
         e = self.advantages(nets, rows, state_actions(nets.policy, rows))
         return log_weights(e, alpha=self.alpha)
 

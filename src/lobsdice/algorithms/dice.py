@@ -1,6 +1,7 @@
-"""The shared part of algorithms with the multiplier ν(s): hyperparameters, penalties, log weights.
+"""The shared part of algorithms with the multiplier ν(s): hyperparameters, penalties, advantages.
 
-The objective of each algorithm stands in the `loss` of its own file.
+Each algorithm's own file has its objective, in `loss`, and log d/d^I at transitions up to a
+constant, in `log_weights`.
 """
 
 from collections.abc import Callable
@@ -39,7 +40,7 @@ class Dice(Discriminating):
     def penalties(
         self, nets: Any, batch: Batch, expert: Rows, offline: Rows, key: Key[Array, ""]
     ) -> dict[str, Callable[[], Float[Array, ""]]]:
-        """The gradient penalties on r, at the rows that it tells apart, and on ν."""
+        """The gradient penalties on r and ν; r tells the rows `expert` from the rows `offline`."""
         k_r, k_nu = jax.random.split(key)
         return {
             "ratio_penalty": lambda: self.weighted_ratio_penalty(nets.r, expert, offline, k_r),
@@ -47,7 +48,7 @@ class Dice(Discriminating):
         }
 
     def advantages(self, nets: Any, rows: Transitions, seen: Rows) -> Values:
-        """A_ν = r + γ ν(s') - ν(s) at transitions, of which the discriminator sees `seen`."""
+        """A_ν = r + γ ν(s') - ν(s) at transitions; `seen` is the discriminator's input there."""
         r = bounded_log_ratio(nets.r(seen), self.ratio_floor)
         nu, nu_next = at(nets.nu, rows.s, rows.s_next)
         return residual(r, nu, nu_next, self.gamma)

@@ -30,7 +30,7 @@ class Discriminating(Defaults):
     ratio_penalty: float = at_least(0, default=0.1)
     """Weight of the gradient penalty on r."""
     ratio_floor: float = at_least(0, default=1e-3)
-    """ε: the ratio d^E/d^I is kept within about [ε, 1/ε]. Ours; see `bounded_log_ratio`."""
+    """ε: the ratio d^E/d^I is kept within about [ε, 1/ε]. Not in the paper."""
     ratio_rate: float = at_least(0, default=3e-4)
     """Learning rate of the discriminator."""
     policy_rate: float = at_least(0, default=3e-4)
@@ -38,7 +38,7 @@ class Discriminating(Defaults):
     width: int = at_least(1, default=256)
     """Units in each of the two hidden layers of every network."""
     penalty_every: int = at_least(1, default=8)
-    """Apply penalties only in each n-th step, at n times the weight. Ours: it is cheaper."""
+    """Apply penalties only in each n-th step, at n times the weight. Not in the paper; cheaper."""
 
     def weighted_ratio_penalty(
         self, net: Any, expert: Rows, offline: Rows, key: Key[Array, ""]
@@ -72,7 +72,7 @@ def ratio_penalty(
 
     They are taken between expert and offline rows, and between offline rows.
     """
-    # A neighbour is as good a partner as any other row: rows are drawn at random.
+    # Rows are drawn at random, so the row before is a random partner.
     x = jnp.concatenate([share(expert, 2), share(offline, 2)])
     y = jnp.concatenate([share(offline, 2), share(jnp.roll(offline, 1, axis=0), 2)])
     points = between(key, x, y)
@@ -90,13 +90,13 @@ def critic_penalty(
 def pair_critic_penalty(
     net: Any, expert: Rows, offline: Rows, key: Key[Array, ""]
 ) -> Float[Array, ""]:
-    """`critic_penalty` of a function of the same rows as the discriminator's."""
+    """`critic_penalty` of a function of the rows that the discriminator sees."""
     expert, offline = share(expert, 2), share(offline, 2)
     return critic_penalty(net, expert, offline, key, more=offline)
 
 
 def state_critic_penalty(net: Any, batch: Batch, key: Key[Array, ""]) -> Float[Array, ""]:
-    """`critic_penalty` of a function of the state, at both ends of transitions."""
+    """`critic_penalty` of a function of the state, for both states of the pairs."""
     expert = jnp.concatenate([share(x, 3) for x in batch.expert])
     offline = jnp.concatenate([share(batch.offline.s, 3), share(batch.offline.s_next, 3)])
     return critic_penalty(net, expert, offline, key, more=share(batch.offline.s, 3))

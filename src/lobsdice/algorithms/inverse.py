@@ -1,8 +1,8 @@
 """The inverse dynamics model p(a|s,s'), which fills in actions that were not recorded.
 
-It is a policy head that sees state pairs instead of states. It is trained by maximum likelihood on
-the offline data. Its errors on held-out rows show how far its actions can be trusted, and so do
-its errors on labelled demonstrations. Those serve no other purpose.
+It is a policy network that sees state pairs instead of states. It is trained by maximum likelihood
+on the offline data. Its errors on held-out rows, and on labelled demonstrations if there are any,
+show how far its actions can be trusted. It learns nothing from the labels.
 """
 
 from typing import Any
@@ -43,7 +43,7 @@ def inverse_errors(net: Any, batch: Batch) -> Metrics:
 def label_expert(net: Any, batch: Batch, key: Key[Array, ""]) -> Transitions:
     """The expert's pairs with actions drawn from the model as it stands, held fixed.
 
-    Drawn rather than the likeliest: where several actions lead from s to s', all get their share.
+    Actions are drawn, not the likeliest, so that all that lead from s to s' get their share.
     """
     s, s_next = batch.expert
     return Transitions(s, stop_gradient(net.sample(pairs(batch.expert), key)), s_next)

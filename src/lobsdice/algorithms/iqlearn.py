@@ -1,7 +1,7 @@
 """IQ-Learn (Garg et al., 2021, arXiv:2106.12142): inverse soft Q-learning, here offline.
 
-A soft Q-function stands for a reward, Q(s,a) - γ V(s'), and for its best policy, π ∝ exp(Q/τ), at
-once. It should make the expert's reward large and the policy's small,
+A soft Q-function stands for a reward, Q(s,a) - γ V(s'), and for the best policy under it,
+π ∝ exp(Q/τ). It should make the expert's reward large and the policy's small,
 
     max_Q  E_{d^E}[φ(Q(s,a) - γ V(s'))] - E_{d^E}[V(s) - γ V(s')],   φ(x) = x - x²/(4α).
 
@@ -71,7 +71,7 @@ class IQLearn(ActorCritic):
         del penalised
         k_here, k_next, k_policy = jax.random.split(key, 3)
         rows = batch.labelled if self.from_labelled else batch.expert
-        assert rows is not None  # the loop sees to it
+        assert rows is not None  # `Fleet` has checked it
 
         policy = stop_gradient(nets.policy)
         v_next = self._value(policy, nets.target.least, rows.s_next, k_next)
@@ -90,7 +90,7 @@ class IQLearn(ActorCritic):
         y: Values,
         key: Key[Array, ""],
     ) -> Float[Array, ""]:
-        """-E[φ(Q(s,a) - y)] + E[V(s) - y], with a V of this critic's own."""
+        """-E[φ(Q(s,a) - y)] + E[V(s) - y], where V is of this critic alone."""
 
         def q(s, action):
             return critic(beside(s, action))
@@ -102,7 +102,7 @@ class IQLearn(ActorCritic):
             gains = gain(policy.features(rows.a), None)
         else:
             gains = policy.expect(rows.s, gain, key)
-        # The same key, so the same actions: what cancels on average cancels in each batch.
+        # The same key gives the same actions: terms that cancel on average cancel in each batch.
         return mean(self._value(policy, q, rows.s, key) - y) - mean(gains)
 
     def _value(self, policy: PolicyNet, q: Critic, s: States, key: Key[Array, ""]) -> Values:

@@ -5,9 +5,9 @@ like the expert's and that stays near the offline data,
 
     max_d  -KL(d(s,s') ‖ d^E(s,s')) - α KL(d(s,a) ‖ d^I(s,a)).
 
-Its Lagrange dual has one unknown, ν(s). Weighted behaviour cloning then reads the policy off the
-weights w = d/d^I. Three networks are trained jointly, without target networks (algorithm 2 of the
-paper).
+Its Lagrange dual has one unknown, ν(s), which gives the weights w = d/d^I. The policy is learned by
+behaviour cloning with these weights. All three networks are trained jointly, without target
+networks (algorithm 2 of the paper).
 
     paper        here          meaning
     c(s,s')      σ(nets.r)     the probability that a pair is the expert's
@@ -69,7 +69,6 @@ class LobsDICE(Dice):
         return add_penalties(losses, self.penalties(nets, batch, expert, offline, key), penalised)
 
     def log_weights(self, nets: Nets, rows: Transitions) -> Values:
-        """log d/d^I at transitions, up to a constant."""
         return log_weights(self.advantages(nets, rows, pairs(rows)), alpha=self.alpha)
 
     def diagnose(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> Metrics:

@@ -1,9 +1,9 @@
 """LobsDICE with both multipliers: ν(s) of the flow and μ(s,s') of the marginalisation.
 
 The paper (Kim et al., 2022, arXiv:2202.13536) eliminates μ by its closed form before it trains
-networks. Here μ is a network of its own. Minimised over μ exactly, on the same samples, the
-objective is that of `lobsdice`. With μ(s) and r(s) instead it matches states (appendix B), where
-no closed form is known. The two forms have the same minima up to constants (appendix F):
+networks. Here μ is a network. Its exact minimum on the same samples would give the objective of
+`lobsdice`. With μ(s) and r(s) instead it matches states (appendix B), where no closed form is
+known. The objective has two forms, with the same minima up to constants (appendix F):
 
     fenchel   (1-γ) E_{p0}[ν] + log E[exp(r+μ)] + α log E[exp(e/α)], eq. (51) with one sample of s'
     lagrange  (1-γ) E_{p0}[ν] + E[exp(r+μ-1)] + α E[exp(e/α-1)], eq. (20); it may overflow
@@ -53,7 +53,7 @@ class Nets(NamedTuple):
 @register
 @hyperparameters
 class LobsDICEMu(Dice):
-    """Hyperparameters of two-variable LobsDICE. Those that it shares are `LobsDICE`'s."""
+    """Hyperparameters of LobsDICE with two multipliers; the shared ones are `LobsDICE`'s."""
 
     summary: ClassVar = "LobsDICE with a network for each multiplier."
     citation: ClassVar = "Kim et al. 2022, arXiv:2202.13536, appendices B and F"
@@ -66,7 +66,7 @@ class LobsDICEMu(Dice):
     state_matching: bool = False
     """Match d(s) rather than d(s,s') (appendix B): r and μ are functions of s alone."""
     mu_penalty: float = at_least(0, default=1e-4)
-    """Weight of the squared gradient of μ; ν's, as in the authors' release."""
+    """Weight of the squared gradient of μ; that of ν, as in the authors' code."""
     mu_rate: float = at_least(0, default=3e-4)
     """Learning rate of μ."""
 
@@ -106,7 +106,6 @@ class LobsDICEMu(Dice):
         return rows.s if self.state_matching else pairs(rows)
 
     def log_weights(self, nets: Nets, rows: Transitions) -> Values:
-        """log d/d^I at transitions, up to a constant."""
         mu = nets.multipliers.mu(self._matched(rows))
         nu, nu_next = at(nets.nu, rows.s, rows.s_next)
         e = residual(-mu, nu, nu_next, self.gamma)

@@ -43,7 +43,7 @@ class MLP(eqx.Module):
 class Scalar(eqx.Module):
     """A real function of rows, such as states or state pairs: one number a row.
 
-    The last layer has no bias, as in the reference code.
+    The last layer has no bias, as in the authors' code.
     """
 
     net: MLP
@@ -96,13 +96,13 @@ class TanhGaussian(eqx.Module):
         function: Callable[[Features, Values], Values],
         key: Key[Array, ""],
     ) -> Values:
-        """E_{a~π(s)}[f(features of a, log π(a|s))] by one sample, differentiable in the policy."""
+        """E_{a~π(s)}[f(features of a, log π(a|s))], by one sample that is differentiable in π."""
         mean, log_std = self.moments(s)
         noise = jax.random.normal(key, mean.shape)
         u = mean + jnp.exp(log_std) * noise
-        # From u, not by `log_prob`: its margin would be wrong for actions drawn beyond it.
+        # Not by `log_prob`, which clips actions: it would be wrong for those beyond the margin.
         gaussian = -0.5 * (noise**2 + jnp.log(2 * jnp.pi)) - log_std
-        log_slope = 2 * (jnp.log(2.0) - u - jax.nn.softplus(-2 * u))  # log(1 - tanh²u)
+        log_slope = 2 * (jnp.log(2.0) - u - jax.nn.softplus(-2 * u))  # log(1 - tanh²u), stable
         return function(jnp.tanh(u), jnp.sum(gaussian - log_slope, axis=-1))
 
     def error(

@@ -49,7 +49,7 @@ class Nets(NamedTuple):
 @register
 @hyperparameters
 class OPOLO(Discriminating, ActorCritic):
-    """Hyperparameters of OPOLO: the official code's, but for r and the width (LobsDICE's)."""
+    """Hyperparameters of OPOLO: the official code's, but LobsDICE's for r and the width."""
 
     summary: ClassVar = "Match the expert's state transitions, by a bound and a saddle point."
     citation: ClassVar = "Zhu et al. 2020, arXiv:2102.13185"
@@ -76,14 +76,14 @@ class OPOLO(Discriminating, ActorCritic):
         expert, offline = pairs(batch.expert), pairs(batch.offline)
         r_loss, r = ratio_loss(nets.r, expert, offline, floor=self.ratio_floor)
 
-        # The gradient goes through Q(s',a'), too. It vanishes where d = w d^I flows as π makes it:
-        # (1-γ) p0 π + γ (what d sends on) - d = 0. If Q(s',a') were held fixed, the middle term
-        # would be missing, and the rest sums to -γ over all (s,a): Q would rise for ever.
+        # The gradient goes through Q(s',a') too. It is zero if d = w d^I is the occupancy of π:
+        # (1-γ) p0 π + γ (inflow from d) - d = 0. If Q(s',a') were held fixed, the inflow would be
+        # missing, and the rest sums to -γ over all (s,a): Q would rise for ever.
         policy = stop_gradient(nets.policy)
         critic_loss = sum(self._objective(policy, q, r, batch, k_critic) for q in nets.critic)
 
-        # The smaller of the two objectives, not of two values: L does not change with Q + C, so
-        # each twin has a level of its own.
+        # The minimum is over the two objectives, not over values at each row: L is the same for Q
+        # and Q + C, so each twin has a level of its own.
         targets = stop_gradient(nets.target)
         reached = [self._objective(nets.policy, q, r, batch, k_policy) for q in targets]
         s, a, _ = label_expert(nets.inverse, batch, k_inferred)

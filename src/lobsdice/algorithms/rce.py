@@ -37,12 +37,12 @@ from lobsdice.data.prepare import Transitions
 from lobsdice.equations.duals import Number, Values
 from lobsdice.equations.expectations import mean
 
-#: Odds stay below its inverse, as in the offline port: they must not be infinite.
+#: Keeps odds finite, below 1e5, as in RCE's offline port (in SMODICE's code).
 ODDS_FLOOR = 1e-5
 
 
 def odds(logit: Values) -> Values:
-    """C / (1 - C), bounded."""
+    """C / (1 - C), bounded by 1 / `ODDS_FLOOR`."""
     return sigmoid(logit) / (sigmoid(-logit) + ODDS_FLOOR)
 
 
@@ -54,7 +54,7 @@ def recursion_loss(logit: Values, w: Values, gamma: Number) -> Values:
 @register
 @hyperparameters
 class RCE(ActorCritic):
-    """Hyperparameters of RCE. The defaults are its offline port's (in SMODICE's code)."""
+    """Hyperparameters of RCE. The defaults are those of its offline port, unless marked."""
 
     summary: ClassVar = "Reach the expert's states, as examples of success."
     citation: ClassVar = "Eysenbach et al. 2021, arXiv:2103.12656"
@@ -65,7 +65,7 @@ class RCE(ActorCritic):
     success_weight: float = at_least(0, default=2.5)
     """λ, the weight of success beside cloning the data."""
     temperature: float = at_least(0, default=1e-4)
-    """Weight of the policy's entropy beside the probability of success; the official code's."""
+    """Weight of the policy's entropy beside the probability of success. From the official code."""
 
     def loss(
         self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: int
@@ -104,7 +104,7 @@ class RCE(ActorCritic):
         def success(action, _):
             return sigmoid(critic.least(rows.s, action))
 
-        # The same key, so the same actions in all three.
+        # The same key gives the same actions in all three.
         probability = mean(policy.expect(rows.s, success, key))
         entropy = -mean(policy.expect(rows.s, lambda _, log_prob: log_prob, key))
         weight = self.success_weight / stop_gradient(probability)

@@ -6,7 +6,7 @@ from lobsdice.algorithms.base import Algorithm
 
 
 class Listed(Algorithm, Protocol):
-    """An algorithm that can be listed: its class has three texts."""
+    """An algorithm whose class has the texts for a list."""
 
     summary: ClassVar[str]
     citation: ClassVar[str]
@@ -17,7 +17,7 @@ class Listed(Algorithm, Protocol):
 #: An algorithm's name is that of its module.
 ALGORITHMS: dict[str, type[Listed]] = {}
 
-#: Texts for `needs`.
+#: Values of `needs` that several algorithms share.
 STATE_PAIRS = "demonstrations (s, s'); logs (s, a, s')"
 STATES = "demonstrations (s); logs (s, a, s')"
 
@@ -25,6 +25,6 @@ Kind = TypeVar("Kind", bound=type)
 
 
 def register(kind: Kind) -> Kind:
-    """Make an algorithm known by the name of its module: a decorator of its class."""
+    """Register an algorithm under the name of its module; decorates its class."""
     ALGORITHMS[kind.__module__.rpartition(".")[2]] = kind
     return kind

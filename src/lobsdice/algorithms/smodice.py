@@ -6,8 +6,8 @@ states and stays near the offline data,
     max_d  E_d[r(s)] - D_f(d(s,a) ‖ d^I(s,a)),   r(s) = log d^E(s) / d^I(s),
 
 with the KL divergence or with χ²: f(w) = w log w or f(w) = (w-1)²/2. For KL the objective is a
-lower bound of -KL(d(s) ‖ d^E(s)). The dual has one unknown, ν(s). The policy is read off the
-weights:
+lower bound of -KL(d(s) ‖ d^E(s)). The dual has one unknown, ν(s). It gives the weights with which
+the policy clones the offline data:
 
     KL   min_ν  (1-γ) E_{p0}[ν] + log E_{d^I}[exp(e)],   w ∝ exp(e)
     χ²   min_ν  (1-γ) E_{p0}[ν] + E_{d^I}[f*(e)],        w ∝ f*'(e) = max(e + 1, 0)
@@ -87,7 +87,6 @@ class SMODICE(Dice):
         return dual_chi2(nu_init, e, gamma=self.gamma), weights_chi2(e)
 
     def log_weights(self, nets: Nets, rows: Transitions) -> Values:
-        """log d/d^I at transitions, up to a constant."""
         e = self.advantages(nets, rows, rows.s)
         return log_weights_chi2(e) if self.chi2 else log_weights(e, alpha=0.0)
 
