@@ -86,7 +86,7 @@ def test_what_cannot_be_ranked_is_a_sentence(tmp_path):
     one = make_run(tmp_path / "one", [(0.1,)])
     for name, change in {"two": {"data": "e"}, "three": {"hold_out": False}}.items():
         other = make_run(tmp_path / name, [(0.1,)], **change)
-        with pytest.raises(LobsDICEError, match=f"run 0 of .*one and run 0 of .*{name} learned"):
+        with pytest.raises(LobsDICEError, match=f"run 0 of .*one and run 0 of .*{name} cannot"):
             select([one, other])
     with pytest.raises(LobsDICEError, match="has not been evaluated yet"):
         select([make_run(tmp_path / "four", [()])])

@@ -38,7 +38,7 @@ class Discriminating(Defaults):
     width: int = at_least(1, default=256)
     """Units in each of the two hidden layers of every network."""
     penalty_every: int = at_least(1, default=8)
-    """Apply penalties only in each n-th step, at n times the weight. Not in the paper; cheaper."""
+    """Apply penalties only in each n-th step, at n times the weight. Cheaper; not in the paper."""
 
     def weighted_ratio_penalty(
         self, net: Any, expert: Rows, offline: Rows, key: Key[Array, ""]

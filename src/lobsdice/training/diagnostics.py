@@ -1,9 +1,9 @@
 """Measures of a run that need no environment: on held-out rows, and from the learned weights.
 
 Every loss is also computed on held-out rows (labelled demonstrations have none). Every policy is
-compared with the actions by which the logs move as the demonstrations do. Algorithms of the DICE
-kind, which have a method `log_weights`, give a weight to each logged transition; that allows more
-measures. docs/select.md explains all of them.
+compared with the actions that the logs took in transitions like the demonstrated ones. Algorithms
+of the DICE kind, which have a method `log_weights`, give a weight to each logged transition; that
+allows more measures. docs/select.md explains all of them.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from lobsdice.equations.ratio import Rows
 from lobsdice.errors import LobsDICEError
 from lobsdice.training.engine import State, held_out_rows
 
-#: Largest number of rows of each part on which a run is measured.
+#: Largest number of rows of each part of the data on which a run is measured.
 ROWS_HELD_OUT = 2**12
 #: Rows that pass through the networks at once, so that a million of them need little memory.
 ROWS_AT_ONCE = 2**15
@@ -40,7 +40,7 @@ RowWeights = Float64[np.ndarray, " n"]
 
 @runtime_checkable
 class Weighing(Protocol):
-    """An algorithm of the DICE kind: the contract and these two."""
+    """An algorithm of the DICE kind, which has these two besides the contract of `Algorithm`."""
 
     @property
     def gamma(self) -> Number: ...
@@ -60,12 +60,12 @@ class HeldOut(NamedTuple):
     source: Int[Array, "datas n"]
     """The number of the source of each offline row."""
     shown: Float[Array, "datas m features"]
-    """State pairs of all demonstrations: the held-out ones are only a few moments of a few."""
+    """State pairs of all demonstrations, because those held out come from only a few of them."""
     inferred: "Inferred"
 
 
 class Inferred(NamedTuple):
-    """Demonstrated states, and the actions by which the logs move alike."""
+    """Demonstrated states, and the actions that `infer_actions` finds for them."""
 
     s: Float[Array, "*datas m state"]
     a: Float[Array, "*datas m action"] | Int[Array, "*datas m"]
@@ -74,7 +74,7 @@ class Inferred(NamedTuple):
 def hold_out(datas: Sequence[Data], *, apart: bool) -> tuple[HeldOut, tuple[str, ...]]:
     """Evenly spaced held-out rows of each dataset, and the names of all sources.
 
-    With `apart` false no rows were held out, and all rows serve.
+    If `apart` is False, no rows were held out of training, and all rows serve.
     """
     names = tuple(dict.fromkeys(name for data in datas for name in data.source_names))
     rows = [_rows(len(data.offline.s), apart) for data in datas]
@@ -100,10 +100,10 @@ def _held_out(data: Data, n: int, apart: bool, names: tuple[str, ...]) -> HeldOu
 
 
 def infer_actions(data: Data) -> Inferred:
-    """The action of the nearest logged pair, for some of the demonstrated pairs.
+    """Some demonstrated states, each with the action of the logged pair nearest to its own pair.
 
-    Distances are in state and in movement, each in units of its own spread. This is an inverse
-    dynamics model without training, so all runs on the same data face the same actions.
+    Distances are in s and in s' - s, each in units of its standard deviation. This is an inverse
+    dynamics model without training, so the actions are the same for all runs on the same data.
     """
     scale = (data.offline.s_next - data.offline.s).std(axis=0) + SCALE_OFFSET
 
@@ -130,7 +130,7 @@ def diagnose(
     *,
     names: tuple[str, ...],
 ) -> Metrics:
-    """All measures of all runs. `which` is each run's dataset, `names` are those of the sources."""
+    """All measures of all runs; `which` is the dataset of each run, `names` are of the sources."""
 
     def one_run(run):
         algorithm, nets, average, key, i = run
@@ -192,15 +192,14 @@ def policy_distance(
 
 
 def discrepancy(points: Rows, mass: Values) -> Float[Array, ""]:
-    """The norm of a signed measure; of P - Q, their maximum mean discrepancy (Gretton et al. 2012).
+    """The kernel norm of a measure; for P - Q, the maximum mean discrepancy (Gretton et al. 2012).
 
-    The kernel is Gaussian and as wide as typical states are apart, √(number of features). It is
-    approximated by random Fourier features (Rahimi and Recht, 2007), always the same ones, so that
-    runs compare.
+    The kernel is Gaussian, of the width √(number of features), a typical distance of states. It is
+    approximated by random Fourier features (Rahimi and Recht, 2007), the same in all runs.
     """
     size = points.shape[1]
     frequencies = np.random.default_rng(0).normal(size=(size, FREQUENCIES)) / np.sqrt(size)
-    # Differences of nearly equal sums: an accelerator's products of low precision would not do.
+    # Differences of nearly equal sums need more than an accelerator's products of low precision.
     with jax.default_matmul_precision("highest"):
         angles = points @ jnp.asarray(frequencies, points.dtype)
         even, odd = mass @ jnp.cos(angles), mass @ jnp.sin(angles)
@@ -208,7 +207,7 @@ def discrepancy(points: Rows, mass: Values) -> Float[Array, ""]:
 
 
 def masses(w: Values, source: Int[Array, " n"], names: Sequence[str]) -> Metrics:
-    """The share of each source, if there is more than one."""
+    """The share of each source in d, if there is more than one."""
     shares = w @ jax.nn.one_hot(source, len(names))
     return {f"mass_{name}": shares[i] for i, name in enumerate(names) if len(names) > 1}
 
@@ -222,8 +221,8 @@ def row_weights(algorithm: Algorithm, nets: Any, data: Data) -> RowWeights:
     `nets` are those of one run (of a fleet's state, `jax.tree.map(lambda x: x[i], state.nets)`).
     Shares sum to one, unless all weights are zero, as those of χ² may be. Row i is row i of
     `data.offline`, a transition of the offline episode `data.episode[i]`. The rows of an episode
-    are in the order of its steps. Only terminal steps differ: `drop` leaves them out, and
-    `absorbing` adds, at the very end, one row for each episode that terminated.
+    are in the order of its steps. If the data was prepared with terminal = `drop`, terminal steps
+    are missing; with `absorbing`, one row for each terminated episode follows all others.
     """
     if not isinstance(algorithm, Weighing):
         raise LobsDICEError(f"{type(algorithm).__name__} does not weigh the offline data")
@@ -231,7 +230,7 @@ def row_weights(algorithm: Algorithm, nets: Any, data: Data) -> RowWeights:
 
 
 def shares(log_weights: RowWeights) -> RowWeights:
-    """Weights divided by their sum; zero if all of them are."""
+    """The weights divided by their sum; all zero if all weights are."""
     top = log_weights.max()
     w = np.exp(log_weights - top) if top > -np.inf else np.zeros_like(log_weights)
     return w / max(w.sum(), 1.0)
@@ -240,10 +239,7 @@ def shares(log_weights: RowWeights) -> RowWeights:
 def episode_weights(
     weights: RowWeights, data: Data, episodes: int
 ) -> Float64[np.ndarray, " episodes"]:
-    """The share of each offline episode: the sum of those of its rows.
-
-    It is 0 for an episode without rows, such as a single terminal step that was dropped.
-    """
+    """The sum of the weights of each offline episode; 0 if all its steps were dropped."""
     if data.episode is None:
         raise LobsDICEError("the data does not say which episode each transition belongs to")
     return np.bincount(data.episode, weights, minlength=episodes)

@@ -2,7 +2,7 @@
 
 The runs of a fleet share the shapes of their networks. They may differ in the seed, in float
 hyperparameters and in data. All data lies in one pool of arrays, and each run draws from its own
-slices of the pool. Python wakes only between chunks of steps.
+slices of the pool. A chunk of steps is one compiled program.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,9 +21,10 @@ from lobsdice.algorithms.batch import Batch
 from lobsdice.data.prepare import Data
 
 ADAM = optax.scale_by_adam()
+#: Names of quantities that must stay finite, besides the metrics of the algorithm.
 GRADIENT, WEIGHTS = "gradient", "weights"
 #: Expert and offline rows are held out in blocks: the last BLOCK rows of each PERIOD. Single rows
-#: would not do, because the steps just before and after a step are nearly the same as it.
+#: would not do, because neighbouring steps are nearly the same.
 PERIOD, BLOCK = 512, 32
 LEARNED = PERIOD - BLOCK
 #: 1 for the parts of a batch that have held-out rows. Initial states and labelled rows have none.
@@ -68,7 +69,7 @@ class Slices(NamedTuple):
 
 
 class State(NamedTuple):
-    """All that a run carries from step to step. Its randomness depends on seed and step alone."""
+    """All that a run carries from step to step. Random numbers depend on seed and step alone."""
 
     nets: Any
     optimiser: Any
@@ -76,11 +77,11 @@ class State(NamedTuple):
     failed_at: Int[Array, "..."]
     """The first step with a number that is not finite; -1 if there is none."""
     failed_in: Int[Array, "..."]
-    """The quantities that were not finite then: bit i stands for entry i of `watched`."""
+    """The quantities that were not finite in that step: bit i stands for entry i of `watched`."""
 
 
 def pack(datas: Sequence[Data]) -> tuple[Batch, Slices]:
-    """A pool with the rows of all datasets one after the other, and the slices of each dataset."""
+    """The pool with the rows of all datasets one after the other, and the slices of each."""
     parts = [Batch(d.init, d.expert, d.offline, d.labelled) for d in datas]
     pool = jax.tree.map(lambda *xs: jnp.asarray(np.concatenate(xs)), *parts)
     size = np.array([[_rows(part) for part in parts_of_one] for parts_of_one in parts], np.int32)
@@ -140,7 +141,7 @@ def step(
 ) -> tuple[State, Metrics]:
     """Take one gradient step of one run; penalties count `penalised` times.
 
-    The state moves even if numbers stop being finite; that is noted in the state.
+    If numbers stop being finite, the step is taken all the same, and the state says so.
     """
     loss = partial(algorithm.loss, penalised=penalised)
     gradients, metrics = jax.grad(loss, has_aux=True)(state.nets, batch, key)
@@ -184,8 +185,8 @@ def watched(metrics: Mapping[str, Any]) -> list[str]:
 
 
 def _with_weights_watched(state: State, metrics: Metrics, last: Int[Array, ""]) -> State:
-    """The state, marked as failed in its last step if that left weights that are not finite."""
-    # In any other step the next one's losses tell; after the last step there is no next one.
+    """The state after a chunk, marked as failed in step `last` if weights are not finite."""
+    # Within the chunk such weights show in the losses of the next step.
     leaves = jax.tree.leaves((state.nets, state.average))
     finite = jnp.stack([jnp.isfinite(leaf).all() for leaf in leaves]).all()
     bit = 2 ** watched(metrics).index(WEIGHTS)
@@ -219,10 +220,9 @@ def run_chunk(
 ) -> tuple[State, Metrics]:
     """Take `steps` gradient steps of every run in one compiled program; return mean metrics too.
 
-    Steps come in blocks of `penalty_every`, of which the last may be shorter. The first step of a
+    Steps come in blocks of `penalty_every`; the last block may be shorter. The first step of a
     block has penalties, which count for the whole block, and its metrics are logged. A run that
-    fails goes back to where the chunk began. Looking back only here spares each step a copy of the
-    state.
+    fails goes back to the start of the chunk: to go back a step would cost a copy in each step.
     """
     every = algorithms.penalty_every
 
@@ -254,7 +254,7 @@ def run_chunk(
 
 
 def _over_runs(one_run: Callable, *arguments: Any) -> Any:
-    """vmap, except for a fleet of one: plain matrix products are faster than batches of one."""
+    """Apply vmap, except for a fleet of one: plain products are faster than batches of one."""
     runs = len(arguments[-1])
     if runs > 1:
         return jax.vmap(one_run)(*arguments)

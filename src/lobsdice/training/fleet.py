@@ -18,7 +18,7 @@ from lobsdice.data.spaces import ActionSpace
 from lobsdice.errors import LobsDICEError
 from lobsdice.policies.policy import Policy
 from lobsdice.training.diagnostics import diagnose, hold_out
-from lobsdice.training.engine import Member, State, pack, run_chunk, start, watched
+from lobsdice.training.engine import Member, Options, State, pack, run_chunk, start, watched
 from lobsdice.training.folder import describe, fingerprint
 
 #: Steps between two updates of the progress bar, roughly.
@@ -118,7 +118,7 @@ class Fleet:
         return measure
 
     def failures(self, now: Progress) -> dict[int, str]:
-        """For each run that has stopped, the step and the reason."""
+        """The step and the reason, for each run that has stopped."""
         failed_at, failed_in = jax.device_get((now.state.failed_at, now.state.failed_in))
         names = watched(now.metrics)
         found = {}
@@ -135,7 +135,7 @@ def make_fleet(
     algorithm: Algorithm | Sequence[Algorithm],
     data: Data | Sequence[Data],
     seeds: int | Sequence[int],
-    options: Any,
+    options: Options,
 ) -> Fleet:
     """A fleet with a run for each algorithm, dataset and seed; `seeds=5` stands for 0 to 4."""
     algorithms = list(algorithm) if isinstance(algorithm, Sequence) else [algorithm]
@@ -159,7 +159,7 @@ def iterate(
 ) -> Iterator[Progress]:
     """Train, and yield every `every` steps: the bare loop, for those who log in their own way.
 
-    `begin` is a step and the state there, to go on from. `on_steps` is called after each smaller
+    `begin` is the step and the state to continue from. `on_steps` is called after each smaller
     piece of work with its number of steps.
     """
     pool, slices = pack(fleet.datas)
@@ -203,9 +203,9 @@ def split(steps: int, block: int) -> list[int]:
 
 
 def in_background(job: Callable[[Any], Any], argument: Any) -> Future:
-    """The job's future result, from a thread that does not stop an interrupted program from ending.
+    """The future result of a job in a thread of its own, which dies with an interrupted program.
 
-    An executor's threads would: Python joins them at exit.
+    An executor's threads would not: Python waits for them at exit.
     """
     future = Future()
 
@@ -244,7 +244,7 @@ def _check_member(member: Member, data: Data) -> None:
     if member.algorithm.needs_labels and data.labelled is None:
         raise LobsDICEError(
             f"{type(member.algorithm).__name__} learns from demonstrations with actions, "
-            "of which the data has none: give them to `prepare` as `labelled`"
+            "but the data has none; give them to `prepare` as `labelled`"
         )
 
 
@@ -253,5 +253,5 @@ def _means(parts: list[Metrics], weights: list[int]) -> Means:
 
 
 def _wait(array: Any) -> None:
-    """Wait until an array is computed. JAX's own waiting in this thread would not hear Ctrl-C."""
+    """Wait until an array is computed, by another thread: waiting in JAX would not hear Ctrl-C."""
     in_background(jax.block_until_ready, array).result()

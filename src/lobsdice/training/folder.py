@@ -1,12 +1,12 @@
 """The run folder: the files of a fleet, from which an interrupted training continues.
 
-    config.json              everything that determines the run, and what it was made with
+    config.json              everything that determines the runs, and the versions of packages
     metrics.csv              tidy rows: step, run, seed, returns, losses
-    checkpoint.safetensors   the state of all runs of the fleet, the step, and whose state it is
+    checkpoint.safetensors   the state of all runs, the step, and a hash of the configuration
     policies/                last-<run>.safetensors, best-<run>, selected-<run>
 
-Each file is replaced atomically, the checkpoint last, so that whatever moment a run is killed at,
-it goes on from its last checkpoint and ends with the same bits.
+Each file is replaced atomically, the checkpoint last. So a run that is killed at any moment can
+continue from its last checkpoint and end with the same bits.
 """
 
 import csv
@@ -38,12 +38,12 @@ FACTS = "lobsdice_checkpoint"
 
 
 class Checkpoint(NamedTuple):
-    """Everything that is needed to continue."""
+    """Everything that is needed to continue a fleet."""
 
     step: int
     state: Any
     failures: dict[int, str]
-    """For each run that has stopped, the step and the reason."""
+    """The step and the reason, for each run that has stopped."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class RunFolder:
         try:
             config = json.loads(path.read_text())
             if set(config) != {"run", "made_with", "about"}:
-                raise ValueError("it is not what lobsdice writes")
+                raise ValueError("it has other keys than lobsdice writes")
         except (FileNotFoundError, NotADirectoryError) as error:
             raise LobsDICEError(f"{self.path} holds no run") from error
         except (OSError, ValueError, TypeError) as error:
@@ -121,7 +121,7 @@ class RunFolder:
         return Checkpoint(facts["step"], state, facts["failures"])
 
     def failures(self) -> dict[int, str]:
-        """For each run that had stopped at the last checkpoint, the step and the reason."""
+        """The step and the reason, for each run that had stopped at the last checkpoint."""
         path = self.path / CHECKPOINT
         if not path.exists():
             return {}
@@ -141,7 +141,7 @@ class RunFolder:
         return found
 
     def _digest(self) -> str:
-        """A hash of the configuration, data included."""
+        """The hash of the configuration, which includes the data's."""
         text = json.dumps(self.config()["run"], sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
@@ -166,7 +166,7 @@ def _opened(path: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a CSV file with a column `step`, without empty cells; none without a file."""
+    """The rows of a CSV file with a column `step`, without empty cells; no rows if no file."""
     if not path.exists():
         return []
     try:
@@ -191,7 +191,7 @@ def named_leaves(tree: Any) -> list[tuple[str, Any]]:
 
 
 def fingerprint(data: Data) -> str:
-    """A hash of everything in a dataset that training and its policies depend on."""
+    """The hash of everything in a dataset that training and its policies depend on."""
     digest = hashlib.blake2b(digest_size=16)
     normaliser = data.normaliser
     parts = (data.init, *data.expert, *data.offline, *(data.labelled or ()))
@@ -208,7 +208,7 @@ def describe(hyperparameters: Any) -> dict[str, Any]:
 
 
 def made_with() -> dict[str, str]:
-    """The versions and the device, on which the last bits of a run depend."""
+    """The versions and the device, on which the last bits of results depend."""
     return {
         "lobsdice": __version__,
         "jax": jax.__version__,

@@ -1,6 +1,6 @@
 """Loggers, which show rows of metrics: in the terminal, TensorBoard, and Weights & Biases.
 
-A logger is any function of the rows of a step, one row for each run of the fleet.
+A logger is any function of the rows of a step: one row for each run of the fleet.
 """
 
 import os
@@ -60,8 +60,9 @@ def summary(rows: Sequence[Row]) -> Row:
 def fitting(row: Row, width: int) -> dict[str, int]:
     """The columns that fit into `width`, the most important first, with their widths."""
     names = [*(name for name in FIRST if name in row), *(n for n in row if n not in FIRST)]
-    ends = np.cumsum([max(len(name), 9) + 2 for name in names]) - 2
-    return {n: max(len(n), 9) for n, end in zip(names, ends, strict=True) if end <= width}
+    widths = [max(len(name), 9) for name in names]
+    ends = np.cumsum([n + 2 for n in widths]) - 2
+    return {name: n for name, n, end in zip(names, widths, ends, strict=True) if end <= width}
 
 
 def measured(row: Row) -> dict[str, float | int]:
@@ -77,7 +78,7 @@ def _text(value: float | int | None) -> str:
 
 @dataclass
 class Pace:
-    """Tells a progress bar the steps done and their rate, without the piece that compiles."""
+    """Reports steps and their rate to a progress bar. The first piece compiles and is not timed."""
 
     advance: console.Advance
     left: int
@@ -135,7 +136,7 @@ class TensorBoard:
         path = self.folder / f"run-{row['run']}"
         path.mkdir(parents=True, exist_ok=True)
         writer = self.files.EventsWriter(str(path / "events"), f".{os.getpid()}.{row['step']}")
-        # It hides later steps that an interrupted process left in older files.
+        # This event hides later steps that an interrupted process left in older files.
         start = self.events.SessionLog(status=self.events.SessionLog.START)
         writer.write_event(self._event(row, session_log=start))
         return writer
@@ -152,7 +153,7 @@ def _close(writers: dict[int, Any]) -> None:
 class WandB:
     """Logs to Weights & Biases: one of its runs for each run, in a group `name` of `project`.
 
-    The user's environment (WANDB_MODE) decides if it is online, offline or disabled. With the same
+    The environment variable WANDB_MODE makes it online, offline or disabled. With the same
     `identity` an interrupted run continues.
     """
 

@@ -1,4 +1,4 @@
-"""The recipe of a run: everything that `lobsdice train` can be told, in one dataclass.
+"""The recipe of a fleet: all arguments of `lobsdice train`, in one dataclass.
 
 A run folder keeps it in config.json, under `about.settings`. `lobsdice resume`, `report` and
 `export` read it from there.
@@ -90,7 +90,7 @@ class Recipe:
         )
 
     def about(self, command: list[str]) -> dict[str, Any]:
-        """Return what config.json keeps about a new run that this command started."""
+        """Return the part `about` of config.json, for a new fleet that this command starts."""
         return {"command": command, "settings": self.to_plain(), "identity": secrets.token_hex(4)}
 
     def recordings(self) -> Recordings:
@@ -144,7 +144,7 @@ class Recipe:
 
     def to_plain(self) -> dict[str, Any]:
         """Return the recipe as JSON can hold it, with absolute paths of files."""
-        # A run may be resumed from another working folder. What is no file may be a dataset's name.
+        # Training may be resumed from another working folder. A dataset's name is not a file.
         files = {
             "expert": self.expert and _absolute(self.expert),
             "labelled": self.labelled and _absolute(self.labelled),
@@ -179,7 +179,7 @@ class Recipe:
         return Recordings(task.expert, task.offline, labelled)
 
     def _read_labelled(self, expert: Episodes) -> Episodes | None:
-        """Read the file of labelled demonstrations, or take the expert's if there is a need."""
+        """Read the file of labelled demonstrations; without one, take the expert's if needed."""
         if self.labelled is not None:
             return read_one(self.labelled, self.read)
         if not self.algorithm.needs_labels:
@@ -205,5 +205,5 @@ def _absolute(path: str) -> str:
 
 
 def _with_tuples(plain: Mapping[str, Any]) -> dict[str, Any]:
-    """Return tuples for the lists that JSON made of them."""
+    """Return the settings with the tuples that JSON turned into lists."""
     return {key: tuple(x) if isinstance(x, list) else x for key, x in plain.items()}

@@ -17,18 +17,18 @@ from lobsdice.training.folder import Checkpoint, RunFolder
 from lobsdice.training.loggers import Logger, Row
 from lobsdice.training.select import CRITERION
 
-#: A function from the policies of all runs to a mapping for each, with `return` and other numbers.
+#: A function from the policies of all runs to the scores of each: `return` and other numbers.
 Evaluate = Callable[[Sequence[Policy]], Sequence[Mapping[str, float]]]
 
 
 class Pending(NamedTuple):
-    """The outcome of a chunk. Its evaluation may go on in the background while training goes on."""
+    """The outcome of a chunk. Its evaluation may still run in the background during training."""
 
     now: Progress
     measures: Means
-    """On held-out rows."""
+    """The measures on held-out rows."""
     policies: dict[int, Policy]
-    """Those of the runs that have not failed."""
+    """The policies of the runs that have not failed."""
     scores: "Future[Sequence[Mapping[str, float]]] | None"
 
 
@@ -64,13 +64,13 @@ class Recorder:
         policies = {i: policy for i, policy in enumerate(every) if i not in self.failures}
         if not policies:  # the last checkpoint stays: it is the last good one
             raise LobsDICEError(self.failures[0])
-        # All policies, also of failed runs: an evaluation may tell runs apart by their place.
+        # Of failed runs too, because an evaluation may tell runs apart by their place.
         scores = evaluate and in_background(evaluate, every)
         now = now._replace(state=jax.device_get(now.state))
         self.pending = Pending(now, measures, policies, scores)
 
     def settle(self, *, wait: bool) -> None:
-        """Record what is pending if its evaluation is done; with `wait`, wait for that."""
+        """Record the pending outcome if its evaluation is done; with `wait`, wait for that."""
         pending = self.pending
         if pending and (wait or pending.scores is None or pending.scores.done()):
             self._record(pending)

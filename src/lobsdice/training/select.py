@@ -1,9 +1,9 @@
 """The choice among runs, and among the checkpoints of a run, by offline measures alone.
 
 The criterion is the policy's error on the demonstrations: the distance of its actions there from
-those by which the logs move in the same way (`diagnostics.infer_actions`). It looks at the policy
-itself and not at the losses of its training. So runs with any hyperparameters and algorithms can be
-compared. docs/select.md says how far to trust it.
+those that `diagnostics.infer_actions` finds in the logs. It looks at the policy itself and not at
+the losses of its training. So runs with any hyperparameters and algorithms can be compared.
+docs/select.md says how far to trust it.
 """
 
 import math
@@ -23,7 +23,7 @@ BESIDE = ("action_error", "expert_distance", "flow_residual", "effective_share")
 #: The columns that are read. Returns and scores are not among them.
 COLUMNS = ("step", "run", "seed", CRITERION, *BESIDE)
 
-#: The rows on which runs were measured: the fingerprint of the data, and whether rows are held out.
+#: The rows on which a run was measured: the data's fingerprint, and True if rows were held out.
 MeasuredOn = tuple[str, bool | None]
 
 
@@ -61,7 +61,7 @@ class Choice(NamedTuple):
     """The candidates of a run folder."""
 
     measured_on: dict[MeasuredOn, str]
-    """The rows that its runs were measured on, each with one of the runs."""
+    """The rows that its runs were measured on, each with the words for one such run."""
     candidates: list[Candidate]
 
 
@@ -69,8 +69,8 @@ def select(folders: Iterable[str | Path], *, checkpoints: bool = False) -> list[
     """Rank the runs of some folders at their last checkpoints, or at all of them, the best first.
 
     Only offline measures count: returns and scores are not read. The runs must have learned from
-    the same rows, because measures on different rows do not compare. Training keeps two policies
-    of each run that this may choose: the last one, and the `selected` one, whose error was least.
+    the same rows, because measures on different rows do not compare. Of each run, training keeps
+    two policies that this may choose: the last one, and the `selected` one, of least error.
     """
     return rank([choice(Path(folder)) for folder in folders], checkpoints=checkpoints)
 
@@ -89,7 +89,7 @@ def rank(choices: Sequence[Choice], *, checkpoints: bool = False) -> list[Candid
         raise LobsDICEError("there is nothing to choose from: name one or more run folders")
     _refuse_other_rows({rows: run for one in choices for rows, run in one.measured_on.items()})
     found = [c for one in choices for c in one.candidates if c.last or checkpoints]
-    # As in training: the later one of equally good checkpoints is kept.
+    # As in training, the later of equally good checkpoints comes first.
     return sorted(found, key=lambda candidate: (candidate.criterion, -candidate.step))
 
 
@@ -108,8 +108,8 @@ def _refuse_other_rows(measured_on: Mapping[MeasuredOn, str]) -> None:
     if len(measured_on) > 1:
         one, other, *_ = measured_on.values()
         raise LobsDICEError(
-            f"{one} and {other} learned from different data, or held other rows out; measures on "
-            "different rows do not compare"
+            f"{one} and {other} cannot be compared, because they were measured on different rows: "
+            "they learned from different data, or only one held rows out"
         )
 
 

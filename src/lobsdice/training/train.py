@@ -24,13 +24,13 @@ class Run:
     fleet: Fleet
     rows: list[Row]
     policies: list[Policy]
-    """The last policies; of a run that stopped early, the last before that."""
+    """The last policies; for a run that stopped early, the last good one."""
     best: list[Policy]
-    """The policies with the best mean return among all evaluations (or the last)."""
+    """The policies with the best mean return of all evaluations; the last ones if there is none."""
     selected: list[Policy]
     """The policies with the least error on the demonstrations; see `select`."""
     failures: dict[int, str]
-    """The reason for each run that stopped early."""
+    """The step and the reason, for each run that stopped early."""
 
     def table(self) -> list[Row]:
         """Tidy rows: step, run, seed, losses, measures and, if evaluated, returns."""
