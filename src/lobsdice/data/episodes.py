@@ -66,11 +66,11 @@ class Episodes:
         observation_names: Sequence[str] = (),
         checked: Collection[str] = (),
     ) -> "Episodes":
-        """Episodes from arrays, lists or whatever NumPy takes; errors name the key and the row.
+        """Episodes from arrays, lists or whatever NumPy takes; errors name the array and the row.
 
         Without `terminated`, every episode counts as truncated. Without `action_space`, the space
-        is inferred from the actions. `checked` lists those of the arrays of numbers
-        (observations, actions, rewards) that the caller has already checked.
+        is inferred from the actions. `checked` names the arrays among observations, actions and
+        rewards whose numbers the caller has already checked.
         """
         lengths = numeric("episode_lengths", lengths, np.int64)
         if terminated is None:
@@ -88,7 +88,7 @@ class Episodes:
             "source_names": tuple(map(str, source_names)),
             "observation_names": tuple(map(str, observation_names)),
         }
-        # Before the constructor, whose annotations a type checker at run time would read first.
+        # Before the constructor, where a run-time type checker would raise its own errors first.
         check_episodes(fields, checked)
         return cls(**fields, valid=True)
 
@@ -226,14 +226,14 @@ def _check_same_space(
 
 
 def check_states(name: str, episodes: Episodes, other: str, others: Episodes) -> None:
-    """Raise an error if two datasets differ in the number or the order of their observations."""
+    """Raise an error if two datasets differ in the number or the order of observed features."""
     if episodes.state_size != others.state_size:
         raise LobsDICEError(
             f"{name} has observations of {episodes.state_size} numbers, "
             f"but {other} has observations of {others.state_size}"
         )
     ours, theirs = episodes.observation_names, others.observation_names
-    # Different names may mean the same things; the same names in another order cannot.
+    # Different names may mean the same features; the same names in another order cannot.
     if ours != theirs and sorted(ours) == sorted(theirs):
         place = next(i for i, pair in enumerate(zip(ours, theirs, strict=True)) if len({*pair}) > 1)
         raise LobsDICEError(

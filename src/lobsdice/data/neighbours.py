@@ -1,7 +1,7 @@
 """Nearest neighbours by matrix products: a k-d tree is slower in 20 to 60 dimensions.
 
-A state pair (s, s') has that many, and there a k-d tree visits nearly every leaf. The neighbour is
-found in float32, so that it is the nearest row up to rounding. Its distance is exact.
+State pairs (s, s') have so many, and a k-d tree then visits nearly every leaf. The neighbour is the
+nearest row up to float32 rounding. Its distance is exact.
 """
 
 import os
@@ -51,12 +51,12 @@ def nearest(
 
 
 def _threads() -> int:
-    """One thread a core, or one if matrix products use threads of their own."""
+    """The number of threads: one a core, or only one if matrix products use threads themselves."""
     return cores() if os.environ.get("OPENBLAS_NUM_THREADS") == "1" else 1
 
 
 def _extended(points: Rows) -> Float32[np.ndarray, "n more"]:
-    """Each point y with −|y|²/2 appended: its product with (x, 1) is larger if y is nearer to x."""
+    """The points y with −|y|²/2 appended: the product with (x, 1) is larger for a nearer y."""
     squares = np.einsum("ij,ij->i", points, points)
     return np.concatenate([points, -squares[:, None] / 2], axis=1)
 

@@ -10,7 +10,7 @@ from lobsdice.data.episodes import Episodes
 #: Added to each standard deviation, so that no constant feature is divided by zero.
 SCALE_OFFSET = 1e-3
 
-#: The largest gap between two float32 values of a feature, as a share of its standard deviation.
+#: The largest gap between neighbouring float32 numbers without a remark, in standard deviations.
 RESOLUTION = 1e-4
 
 
@@ -45,7 +45,7 @@ def fit_normaliser(offline: Episodes, *, indicator: bool = False) -> Normaliser:
 
 
 def scale_remarks(episodes: Episodes, deviation: Float[np.ndarray, " width"]) -> list[str]:
-    """A sentence for each feature that is nearly lost to a learner because of its scale."""
+    """A sentence for each feature whose scale hides most of it from a network."""
     names = episodes.observation_names or range(episodes.state_size)
     low, high = episodes.observation_range
     tiny = (deviation > 0) & (deviation < SCALE_OFFSET)

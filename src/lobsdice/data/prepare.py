@@ -1,6 +1,6 @@
 """Training data, built once from episodes and never changed.
 
-Two choices on which the paper and its code are silent, or disagree, are options here.
+Two choices are options, because the paper and the authors' code disagree or are silent on them.
 
 `initial` chooses the states that stand for the initial distribution p0:
     first       the first state of each offline episode (default; as in the authors' code)
@@ -63,12 +63,12 @@ class Data:
     normaliser: Normaliser
     action_space: ActionSpace
     source: Int64[np.ndarray, " n"]
-    """The place in `source_names` of each offline transition's source; for diagnosis only."""
+    """The place in `source_names` of each offline transition's source; for measures only."""
     source_names: tuple[str, ...]
     labelled: Transitions | None = None
     """Demonstrations with actions, for the algorithms that need some."""
     episode: Int64[np.ndarray, " n"] | None = None
-    """The number of each offline transition's episode, if it is known; for diagnosis only."""
+    """The number of each offline transition's episode, if it is known; for measures only."""
 
     @property
     def state_size(self) -> int:
@@ -139,7 +139,7 @@ def transitions(
     every: int = 1,
     normaliser: Normaliser | None = None,
 ) -> Transitions:
-    """The transitions (s, a, s') of episodes with actions."""
+    """The transitions (s, a, s') of some episodes with actions."""
     steps = _steps(episodes, terminal, every)
     table = _state_table(episodes, normaliser or _identity(episodes, terminal))
     return Transitions(table[steps.row], _actions(episodes, steps), table[steps.next_row])
@@ -152,7 +152,7 @@ def count_leaked(expert: Observations, offline: Observations | Transitions) -> i
 
 
 class _Steps(NamedTuple):
-    """Steps between rows of a table of states, whose last row may be the absorbing state."""
+    """Steps between rows of a table of states. Its last row may be the absorbing state."""
 
     action_row: Int64[np.ndarray, " n"]
     """-1 for the steps from the absorbing state to itself, which have no action."""

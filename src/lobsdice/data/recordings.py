@@ -1,4 +1,4 @@
-"""Recordings as a user names them: one file or several to read, and how to prepare them."""
+"""Reading of the files that a user names, and the options to prepare them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -53,13 +53,13 @@ class Preparation:
 
 
 def read_one(path: str, options: ReadOptions) -> Episodes:
-    """Read one recording; after a while, say so."""
+    """Read one file, and show that if it takes a while."""
     with console.waiting(f"Reading {path}"):
         return read(path, options)
 
 
 def read_together(paths: Sequence[str], options: ReadOptions) -> Episodes:
-    """Read one recording as it is, or several as a mixture whose sources are named after them."""
+    """Read one file as it is, or several as a mixture whose sources are named after the files."""
     if not paths:
         raise LobsDICEError("name at least one file; --help shows an example")
     if len(paths) == 1:
@@ -70,5 +70,5 @@ def read_together(paths: Sequence[str], options: ReadOptions) -> Episodes:
 
 
 def read_unlabelled(path: str, options: ReadOptions) -> Episodes:
-    """Read a recording that may lack the action columns which the options name for other files."""
+    """Read a file that may lack the action columns that the options name."""
     return read_one(path, options.unlabelled())

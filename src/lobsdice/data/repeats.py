@@ -1,4 +1,4 @@
-"""Repeated rows and episodes, by our own hashes: NumPy has none of a row, and sorting rows is slow.
+"""Repeated rows and episodes, by our own hashes: NumPy cannot hash rows, and sorting them is slow.
 
 Equal hashes are only a hint. The rows themselves decide.
 """
@@ -23,7 +23,7 @@ def row_hashes(rows: Float32[np.ndarray, "n width"]) -> UInt64[np.ndarray, " n"]
 
 
 def _mixed(numbers: np.ndarray) -> np.ndarray:
-    """Spread the high bits over all bits, so that sums of hashes do not cancel by their pattern."""
+    """Mix the bits of each number, so that different rows rarely have the same sum."""
     numbers = (numbers ^ (numbers >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
     return numbers ^ (numbers >> np.uint64(29))
 
@@ -65,7 +65,7 @@ def repeated_episodes(
 def _copies(
     suspects: np.ndarray, sizes: np.ndarray, states: Callable[[np.ndarray], np.ndarray]
 ) -> np.ndarray:
-    """The suspects whose states equal those of an earlier one; `states` gives those of some."""
+    """The suspects whose states equal those of an earlier one; `states(which)` gives states."""
     hashes = (_episode_hashes(states(some), sizes[some]) for some in _batches(suspects, sizes))
     original = np.arange(len(sizes))
     original[suspects] = suspects[_first_equal(np.concatenate([np.empty(0, np.uint64), *hashes]))]
@@ -79,7 +79,7 @@ def _copies(
 
 
 def _first_equal(keys: np.ndarray) -> np.ndarray:
-    """For each key, the place where the same key occurs first."""
+    """The place of the first equal key, for each key."""
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     return first[inverse]
 
@@ -91,7 +91,7 @@ def _episode_hashes(states: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 
 def _batches(episodes: np.ndarray, sizes: np.ndarray) -> list[np.ndarray]:
-    """The episodes in groups of some hundred thousand rows, to bound the memory of copies."""
+    """The episodes in groups of some hundred thousand rows, to limit the memory that they take."""
     rows = np.cumsum(sizes[episodes])
     cuts = np.searchsorted(rows, np.arange(16 * CHUNK, rows[-1] if rows.size else 0, 16 * CHUNK))
     return [batch for batch in np.split(episodes, np.unique(cuts)) if batch.size]

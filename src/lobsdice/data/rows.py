@@ -1,4 +1,4 @@
-"""Arrays of very many rows, looked at in pieces that fit the processor's cache."""
+"""Arrays of very many rows, read in pieces that fit the processor's cache."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ CHUNK = 1 << 14
 
 
 def chunks(rows: np.ndarray, size: int = CHUNK) -> Iterator[tuple[int, np.ndarray]]:
-    """Each piece of `rows`, with the number of its first row before it."""
+    """Yield the number of the first row of each piece, and the piece."""
     return ((i, rows[i : i + size]) for i in range(0, len(rows), size))
 
 

@@ -10,16 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from lobsdice import console
-from lobsdice.data.audit.coverage import (
-    FACTOR,
-    SAMPLE,
-    Coverage,
-    Part,
-    cover,
-    groups,
-    parts,
-    stride,
-)
+from lobsdice.data.audit.coverage import FACTOR, Coverage, Part, cover, groups, parts
 from lobsdice.data.audit.discriminator import Discrimination, discriminate
 from lobsdice.data.audit.facts import facts
 from lobsdice.data.audit.rate import Rate, compare_rates
@@ -31,10 +22,10 @@ __all__ = ["Audit", "Coverage", "Discrimination", "Part", "Rate", "Support", "Ve
 
 Verdict = Literal["covered", "partly covered", "not covered"]
 
-#: Up to the first share of uncovered transitions data is covered, from the second it is not.
+#: Data is covered up to the first share of uncovered transitions, and not covered from the second.
 COVERED, NOT_COVERED = 0.10, 0.90
-#: Covered data becomes partly covered if the discriminator's AUC is above the first number and it
-#: finds fewer look-alikes than the second.
+#: Covered data becomes partly covered if the discriminator's AUC is above the first number and its
+#: `lookalikes` are below the second.
 SEPARABLE, FEW_LOOKALIKES = 0.99, 0.01
 #: In the same way, partly covered data becomes not covered.
 DISJOINT, NO_LOOKALIKES = 0.999, 0.001
@@ -108,10 +99,7 @@ def audit(expert: Episodes, offline: Episodes) -> Audit:
     with console.waiting("Looking at the files"):
         ours, theirs, leaked = _pairs(expert, offline)
         described = facts(expert), facts(offline)
-    looked_at = -(-len(ours) // stride(len(ours)))
-    # At most: the spacings of two samples and of the neighbours are computed too.
-    with console.progress("Comparing transitions", 2 * (looked_at + SAMPLE)) as advance:
-        coverage = cover(ours, expert, theirs, offline, advance)
+    coverage = cover(ours, expert, theirs, offline)
     grouped = (ours, groups(expert), theirs, groups(offline))
     with console.waiting("Telling demonstrations from offline data"):
         discrimination = discriminate(*grouped)

@@ -1,12 +1,12 @@
-"""The distance of each demonstrated transition to the offline data, relative to its spacing there.
+"""The distance of each demonstrated transition to the offline data, in units of the spacing there.
 
 The spacing at an offline pair (s, s') is its distance to the nearest pair of *another* offline
 episode. Pairs of the same episode do not count: they are always near each other, so that with them
 every demonstration would look far away. All distances are between normalised pairs.
 
-A lone offline pair has a large spacing, but covers nothing around it. Therefore the spacing is
-limited to its `SPARSE` quantile over the offline data, or over the demonstrations if they lie
-closer together, but not to less than a quarter of the former. Repeated rows count once.
+A lone offline pair has a large spacing, but covers nothing around it. Therefore the spacing has an
+upper limit: its `SPARSE` quantile over the offline data. If the demonstrations lie closer together,
+the limit is their quantile, but at least a quarter of the former. Repeated rows count once.
 """
 
 from collections.abc import Callable
@@ -15,13 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int64
 
+from lobsdice import console
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.neighbours import nearest
 from lobsdice.data.repeats import distinct_rows
 
 #: A transition is uncovered if its distance is more than this many times the spacing.
 FACTOR = 2.0
-#: The quantile of the spacing that limits it.
+#: The quantile that is the limit of the spacing.
 SPARSE = 0.9
 #: The number of random pairs from which the quantile is estimated.
 SAMPLE = 2000
@@ -73,17 +74,16 @@ class Part:
 
 
 def cover(
-    expert: Pairs,
-    expert_episodes: Episodes,
-    offline: Pairs,
-    offline_episodes: Episodes,
-    advance: Callable[[int], None] = lambda n: None,
+    expert: Pairs, expert_episodes: Episodes, offline: Pairs, offline_episodes: Episodes
 ) -> Coverage:
     """The distances of demonstrated pairs to the offline pairs, and the spacings there."""
-    every = stride(len(expert))
-    distance, neighbour = nearest(expert[::every], offline, advance=advance)
-    spacing, usual = spacings(offline, groups(offline_episodes), neighbour, advance)
-    _, shown = spacings(expert, groups(expert_episodes), neighbour[:0], advance)
+    every = -(-len(expert) // MOST_EXPERT)
+    compared = expert[::every]
+    # At most: the spacings of two samples and of the neighbours are computed too.
+    with console.progress("Comparing transitions", 2 * (len(compared) + SAMPLE)) as advance:
+        distance, neighbour = nearest(compared, offline, advance=advance)
+        spacing, usual = spacings(offline, groups(offline_episodes), neighbour, advance)
+        _, shown = spacings(expert, groups(expert_episodes), neighbour[:0], advance)
     # At least a quarter, because demonstrations may be nearly copies of each other.
     sparse = float(np.clip(shown, usual / 4, usual))
     spacing = np.minimum(spacing, sparse)
@@ -92,20 +92,15 @@ def cover(
     return Coverage(episode[::every], step[::every], distance, spacing, neighbour, every, sparse)
 
 
-def stride(transitions: int) -> int:
-    """The number n for which every n-th of so many transitions is compared."""
-    return -(-transitions // MOST_EXPERT)
-
-
 def spacings(
     pairs: Pairs,
     group: Int64[np.ndarray, " n"],
     of: Int64[np.ndarray, " k"],
     advance: Callable[[int], None] = lambda n: None,
 ) -> tuple[Float64[np.ndarray, " k"], float]:
-    """The distances of the pairs `of` to the nearest pair of another group, and a quantile.
+    """The spacings at the pairs numbered `of`, and the `SPARSE` quantile of those at all pairs.
 
-    It is the `SPARSE` quantile of such distances of all pairs, estimated from a random sample.
+    The quantile is estimated from a random sample. Pairs of the same group do not count.
     """
     points, place = distinct_rows(pairs)
     sample = np.random.default_rng(0).permutation(len(points))[:SAMPLE]
@@ -118,7 +113,7 @@ def spacings(
 
 
 def groups(episodes: Episodes) -> Int64[np.ndarray, " steps"]:
-    """A group number for each step: its episode, or a piece of it if there are few episodes."""
+    """The group of each step: its episode, or a piece of its episode if there are few episodes."""
     if len(episodes) >= PIECES:
         return episodes.step_episodes
     pieces = -(-PIECES // len(episodes))

@@ -1,8 +1,8 @@
-"""A discriminator that tells demonstrations from offline data, as the audit's second opinion.
+"""A discriminator that tells demonstrations from offline data: the audit's second opinion.
 
-It is a logistic regression on pairs (s, s') and on random Fourier features of them. Five fits each
-leave out a fifth of the episodes and score the pairs of those: no fit scores an episode that it has
-seen. Both classes weigh the same, however many pairs they have.
+It is a logistic regression on pairs (s, s') and on random Fourier features of them. Each of five
+fits leaves out a fifth of the episodes and scores their pairs, so no fit scores an episode that it
+has seen. Both classes weigh the same, however many pairs they have.
 """
 
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ def discriminate(
     offline_group: Int64[np.ndarray, " o"],
     seed: int = 0,
 ) -> Discrimination:
-    """The measures of the held-out scores of all pairs; a group is an episode."""
+    """The measures of the held-out scores of all pairs; a group is an episode or a piece of one."""
     random = np.random.default_rng(seed)
     features = _Features.make(expert, offline, random)
     folds = [_folds(group, random) for group in (expert_group, offline_group)]
@@ -138,7 +138,7 @@ def _summary(expert: np.ndarray, offline: np.ndarray) -> Discrimination:
 
 
 def _calibrated(expert: np.ndarray, offline: np.ndarray) -> list[np.ndarray]:
-    """The probabilities of "demonstrated" of each class, by Platt scaling of held-out scores."""
+    """The probability of "demonstrated" for the pairs of each class, by Platt scaling of scores."""
     rows = [np.stack([np.ones_like(score), score], axis=1) for score in (expert, offline)]
     line = fit(*rows)
     return [expit(x @ line) for x in rows]

@@ -1,4 +1,4 @@
-"""A description of a dataset, with remarks on what is odd about it."""
+"""The description of a dataset, with remarks on odd values in it."""
 
 from typing import Any
 

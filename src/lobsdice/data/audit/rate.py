@@ -6,7 +6,7 @@ logged steps fit clearly better than one, the demonstrations leave states out. I
 demonstrated steps fit a logged one better, the logs leave states out.
 
 Sensors that hold or round their values should not mislead the test, because steps are chosen by
-where they start, never by how long they are. docs/audit.md shows how well the test works.
+the state they start from, not by their length. docs/audit.md shows how well the test works.
 """
 
 from collections.abc import Iterator
@@ -21,15 +21,15 @@ from lobsdice.data.neighbours import nearest
 ENOUGH = 1000
 #: The most steps that together are compared with one.
 MOST_STEPS = 20
-#: The logs must have been near this share of the demonstrated states, and at so many states of
-#: their own: where paths merely cross, another policy looks like another rate.
+#: There is evidence only if logged states are near at least this share of the demonstrated states,
+#: and at least so many are: where paths merely cross, another policy looks like another rate.
 MOST_PLACES, FEW_PLACES = 0.5, 20
-#: Several steps fit one step better than a single step does if their error is less than the first
-#: share of its size and than the second share of the single step's error, and if the difference to
-#: the latter is more than so many standard errors.
+#: Several steps fit one step better than a single step does if their error is below FITS times the
+#: size of the one step and below FITS_BETTER times the error of the single step, and if the gain
+#: over the single step is more than SURE standard errors.
 FITS, FITS_BETTER, SURE = 0.75, 0.9, 3
 #: The size of the random number that tells equal states apart, in standard deviations. Without it
-#: the first of them would always be the nearest, at which a held sensor has just changed.
+#: the first of equal states, where a held sensor has just changed, would always be the nearest.
 TIE = 0.01
 
 Pairs = Float32[np.ndarray, "_ width"]
@@ -66,7 +66,7 @@ class Rate:
 def compare_rates(
     expert: Pairs, expert_episode: Numbers, offline: Pairs, offline_episode: Numbers
 ) -> Rate | None:
-    """The evidence for different rates, if there is any; pairs (s, s') must be in their order."""
+    """The evidence for different rates, if there is any; pairs (s, s') are in recorded order."""
     here = np.arange(0, len(expert), -(-len(expert) // ENOUGH))
     random = np.random.default_rng(0)
     away, there = nearest(told_apart(expert[here], random), told_apart(offline, random))
@@ -85,7 +85,7 @@ def compare_rates(
 
 
 def told_apart(pairs: Pairs, random: np.random.Generator) -> Float32[np.ndarray, "_ more"]:
-    """The states s, each with a small random number appended."""
+    """The states s, each with a small random number appended; see `TIE`."""
     chance = TIE * random.random((len(pairs), 1), np.float32)
     return np.concatenate([pairs[:, : pairs.shape[1] // 2], chance], axis=1)
 
@@ -114,7 +114,7 @@ def jumps(pairs: Pairs, episode: Numbers, start: Numbers) -> list[Jumps]:
 
 
 def fits(one: Jumps, several: list[Jumps], meeting: Numbers) -> Iterator[tuple[int, float, float]]:
-    """The numbers of steps that fit one step better than a single step does, with both errors."""
+    """Yield the numbers of steps that fit one step better than a single step, with both errors."""
     single = np.linalg.norm(one - several[0], axis=1)
     for steps, jump in enumerate(several[1:], start=2):
         missed = np.linalg.norm(one - jump, axis=1)

@@ -19,7 +19,7 @@ EMPTY = ["", "NA", "N/A", "null", "NULL", "None"]
 def matrix(
     table: pa.Table, names: Sequence[str], may_be_empty: np.ndarray | None
 ) -> tuple[np.ndarray, Bool[np.ndarray, " rows"]]:
-    """The columns side by side, and the rows in which all of them are empty."""
+    """The columns side by side, and the empty rows; only those of `may_be_empty` may be empty."""
     parts, empty = [], np.ones(table.num_rows, bool)
     for name in names:
         values, missing = _cells(table, name)
@@ -94,7 +94,7 @@ def places(table: pa.Table, name: str) -> np.ndarray:
 
 
 def _times(column: Any) -> Any:
-    """A column of texts as times, with or without a time zone, if all of its texts are times."""
+    """The column; if it holds texts that are all times, with or without a time zone, as times."""
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         for kind in (pa.timestamp("ns"), pa.timestamp("ns", "UTC")):
             with suppress(pa.ArrowInvalid):
@@ -145,5 +145,6 @@ def find_text(table: Any, names: Sequence[str]) -> None:
 
 def _is_number(text: str) -> bool:
     with suppress(ValueError):
-        return text.lower() in ("true", "false") or float(text) is not None
-    return False
+        float(text)
+        return True
+    return text.lower() in ("true", "false")

@@ -37,12 +37,7 @@ class Layout:
         """The columns that the options name, else those with the default names."""
         if repeated := sorted({name for name in names if names.count(name) > 1}):
             raise LobsDICEError(f"there is more than one column '{repeated[0]}'")
-        episode = _one(names, options.episode_column, EPISODE)
-        if episode is None:
-            raise LobsDICEError(
-                "no column tells the episodes apart; choose one with `episode_column`: "
-                f"{_list(names)}"
-            )
+        episode = _episode(names, options)
         space = _match(names, SPACE)
         free = [name for name in names if name not in space]
         observations = _columns(free, options.observation_columns, OBSERVATIONS, "observation")
@@ -72,6 +67,14 @@ class Layout:
         return list(dict.fromkeys([*found, *self.observations, *self.actions, *self.space]))
 
 
+def _episode(names: Sequence[str], options: ReadOptions) -> str:
+    if found := _one(names, options.episode_column, EPISODE):
+        return found
+    raise LobsDICEError(
+        f"no column tells the episodes apart; choose one with `episode_column`: {_list(names)}"
+    )
+
+
 def _one(names: Sequence[str], wanted: str | None, known: Sequence[str]) -> str | None:
     if wanted is not None and wanted not in names:
         raise LobsDICEError(f"there is no column '{wanted}'; the columns are {_list(names)}")
@@ -95,7 +98,7 @@ def _columns(
 
 
 def _check_roles(observations: Sequence[str], others: Mapping[str, Sequence[str]]) -> None:
-    """Raise an error if an action is an observation too: the policy would learn to copy it."""
+    """Raise an error if an observation has another role too: a policy would copy its action."""
     for what, columns in others.items():
         if both := next((name for name in observations if name in columns), None):
             raise LobsDICEError(

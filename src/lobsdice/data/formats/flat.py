@@ -2,7 +2,7 @@
 
 Two flags in each row mark the ends of episodes: the environment ended the episode (terminal), or
 the recording stopped (timeout). A file may also hold the next observation of each row. Then the
-final state of every episode is known, and ends that no flag marks are found: there the next
+final state of every episode is known. An end without a flag is found too: there the next
 observation differs from the observation of the next row.
 """
 
@@ -70,10 +70,10 @@ class Flat:
         name, column = self.names[key], self.columns[key]
         if column.dtype.kind not in "biuf":
             raise LobsDICEError(f"{name} must be numbers, not {column.dtype}")
-        widths = {"observations": 2, "next_observations": 2, "actions": 2}
+        wide = key in ("observations", "next_observations", "actions")
         shape = column.shape
-        if not 1 <= len(shape) <= 2 or (key not in widths and len(shape) == 2 and shape[1] != 1):
-            wanted = plural(widths.get(key, 1), "dimension")
+        if not 1 <= len(shape) <= 2 or (not wide and len(shape) == 2 and shape[1] != 1):
+            wanted = plural(2 if wide else 1, "dimension")
             raise LobsDICEError(f"{name} has the shape {shape}; it must have {wanted}")
         rows = self.columns["observations"].shape[0]
         if shape[0] != rows:
@@ -150,7 +150,7 @@ def _flags(flat: Flat, key: str) -> Flags:
 
 
 def _with_next(flat: Flat, ends: Flags) -> tuple[Float32[np.ndarray, "states width"], list[str]]:
-    """The states of all episodes, and warnings. Adds the ends without a flag to `ends`."""
+    """Return the states of all episodes, and warnings; add the ends without a flag to `ends`."""
     marked, begins = int(ends.sum()), np.append(False, ends)
     # Room for an end after every row. Memory that is never written to is not used.
     states = np.empty((2 * flat.rows, flat.width("observations")), np.float32)
@@ -173,7 +173,7 @@ def _with_next(flat: Flat, ends: Flags) -> tuple[Float32[np.ndarray, "states wid
 
 
 def _blocks(flat: Flat) -> Iterator[tuple[int, int, np.ndarray]]:
-    """The first row of each block, its number of rows, and a buffer that the next one overwrites.
+    """Yield the first row of each block, its number of rows, and a buffer, the same for all blocks.
 
     The first half of the buffer holds observations. The second half, one row longer, holds the next
     observation of the row before each of them.
@@ -198,7 +198,7 @@ def _blocks(flat: Flat) -> Iterator[tuple[int, int, np.ndarray]]:
 def _interleave(pool: np.ndarray, rows: int, begins: Flags, out: np.ndarray) -> np.ndarray:
     """Write observations to `out`, with the final state of an episode before the next one.
 
-    Marks the rows that begin an episode without a flag. Returns the part of `out` that is written.
+    Mark the rows that begin an episode without a flag. Return the part of `out` that is written.
     """
     half, width = len(pool) // 2, pool.shape[1]
     begins[np.flatnonzero(pool[:rows] != pool[half : half + rows]) // width] = True

@@ -15,8 +15,8 @@ from lobsdice.errors import LobsDICEError
 #: No compression has a larger ratio. A header that claims one is damaged.
 COMPRESSION = 2000
 
-#: Bytes of an array that the file need not hold: an array that was never written to is all zeros.
-#: Reading many small chunks that are not in the file takes long, so that fewer are allowed.
+#: The most bytes of an array that the file need not hold, because zeros that were never written are
+#: not stored. Reading many small chunks of such zeros takes long, so that fewer are allowed.
 SPARE, SPARE_IN_CHUNKS = 64 << 20, 4 << 20
 
 

@@ -20,13 +20,13 @@ def space_entries(space: ActionSpace | None) -> dict[str, np.ndarray]:
 
 
 def label_entries(episodes: Episodes) -> dict[str, np.ndarray]:
-    """The sources of episodes and the names of observations, those that are known."""
+    """The sources of episodes and the names of observations, if they are known."""
     values = ((key, getattr(episodes, key)) for key in LABELS)
     return {key: np.array(value) for key, value in values if value is not None and len(value)}
 
 
 def space_of(entries: Mapping[str, np.ndarray]) -> ActionSpace | None:
-    """The action space of which `space_entries` are the entries; None if there are none."""
+    """The action space that `space_entries` described; None if there are no such entries."""
     found = [key for key in SPACE if key in entries]
     for key in found:
         if np.asarray(entries[key]).dtype.kind not in "iuf":

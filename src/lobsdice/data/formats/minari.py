@@ -1,4 +1,4 @@
-"""Minari datasets in a folder or in the local cache, by means of the minari package."""
+"""Minari datasets in a folder or in the local cache, read and written by the minari package."""
 
 import json
 import re
@@ -157,7 +157,7 @@ def _check_total(lengths: np.ndarray, metadata: dict) -> None:
 
 
 def _flattener(space: Any, what: str) -> Callable[[Any], Float[np.ndarray, "rows width"]]:
-    """The function that makes a row of numbers of each value of a Gymnasium space."""
+    """The function from values of a Gymnasium space to rows of numbers."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Box):
@@ -170,7 +170,7 @@ def _flattener(space: Any, what: str) -> Callable[[Any], Float[np.ndarray, "rows
 
 
 def _actor(space: Any) -> tuple[Callable[[Any], np.ndarray | None], ActionSpace | None]:
-    """The function that makes our actions of Minari's, and their space if it is bounded."""
+    """The function from Minari's actions to ours, and their space if it is bounded."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Discrete):

@@ -1,4 +1,4 @@
-"""Options for reading a file: facts that the file itself does not state."""
+"""Options for reading a file: facts that the file does not state."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -10,7 +10,7 @@ from lobsdice.errors import LobsDICEError
 
 
 class IfThere(tuple[str, ...]):
-    """Patterns of columns that a file need not have."""
+    """Patterns of columns that a file may lack."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class ReadOptions:
             )
 
     def unlabelled(self) -> "ReadOptions":
-        """The same options for a file that need not have the `action_columns`."""
+        """The same options for a file that may lack the `action_columns`."""
         return replace(self, action_columns=IfThere(self.action_columns))
 
     def action_space(self, size: int) -> ActionSpace | None:

@@ -58,7 +58,7 @@ def _step_columns(episodes: Episodes) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _padded(column: np.ndarray, final: Bool[np.ndarray, " rows"]) -> pa.Array:
-    """One cell a row, empty in the final row of each episode."""
+    """The column with one cell a row, empty in the final row of each episode."""
     cells = np.zeros(len(final), column.dtype)
     cells[~final] = column
     return pa.array(cells, mask=final)
@@ -136,7 +136,7 @@ class _Order:
         )
 
     def covered(self, values: np.ndarray) -> np.ndarray:
-        """`values` with a valid value in each episode's last row, whose cell has no meaning."""
+        """The values, with any valid one in each episode's last row, whose cell has no meaning."""
         covered = values.copy()
         covered[self.last] = values[self.steps[0]]
         return covered
@@ -162,6 +162,7 @@ def _scattered(episode: Int64[np.ndarray, " rows"]) -> int:
 
 
 def _terminated(table: pa.Table, layout: Layout, order: _Order, filled: np.ndarray):
+    """True for each episode that terminated, and warnings; `filled`: last rows with an action."""
     ends = np.cumsum(order.lengths + 1) - 1
     final, before = order.states[ends], order.states[ends - 1]
     notices = []
