@@ -14,8 +14,8 @@ from lobsdice.policies.policy import Policy
 #: actions, as a share of the largest score.
 AGREEMENT = 1e-5
 
-#: Standard deviations from the mean up to which that holds. Farther out float32 loses digits, and
-#: the allowed difference grows in proportion: one wild row must not stop an export.
+#: Beyond this many standard deviations from the mean the allowed difference grows in proportion:
+#: float32 loses digits there, and one wild row must not stop an export.
 FAR = 5
 
 #: Number of observations in a check; of more, evenly spaced ones are taken.
@@ -27,7 +27,7 @@ SEED = 0
 Rows = Float32[np.ndarray, "n width"]
 PerRow = Float[np.ndarray, " n"]
 
-#: An exported policy: rows and a seed (None: the likeliest action) in, actions out.
+#: An exported policy: a function of rows and a seed (None: the likeliest action) to actions.
 Act = Callable[[Rows, int | None], np.ndarray]
 
 
@@ -39,7 +39,7 @@ def likely_observations(policy: Policy, count: int = 1000, *, seed: int = 0) -> 
 
 
 def some_of(policy: Policy, observations) -> Rows:
-    """Enough rows for a check, of the width that the policy takes."""
+    """At most `ENOUGH` rows for a check; raise if the policy does not take their width."""
     rows = np.asarray(observations, np.float32)
     width = len(policy.normaliser.mean)
     if rows.ndim != 2 or rows.shape[1] != width or not len(rows):
@@ -74,7 +74,7 @@ def require_agreement(
 
 
 def difference(policy: Policy, observations: Rows, actions: np.ndarray, seed: int | None) -> float:
-    """The largest difference of actions from the policy's; infinite if their type differs."""
+    """The largest difference of actions from the policy's; infinite if type or shape differs."""
     random = None if seed is None else np.random.default_rng(seed)
     if isinstance(policy.action_space, Discrete):
         errors = _in_score(policy.action_space, policy.scores(observations, random), actions)
@@ -97,7 +97,7 @@ def _in_range(space: Box, expected, actions: np.ndarray) -> PerRow | None:
 
 
 def _in_score(space: Discrete, scores: np.ndarray, actions: np.ndarray) -> PerRow | None:
-    """The loss in score against the policy's own actions: rounding may decide a tie."""
+    """The loss in score against the policy's own actions; small if rounding broke a tie."""
     if actions.shape != scores.shape[:-1] or actions.dtype != np.int64:
         return None
     actions = actions.astype(np.int64)  # ONNX Runtime's are C's `long long`, another type

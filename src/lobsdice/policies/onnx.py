@@ -81,7 +81,7 @@ class Session:
 
     path: Path
     policy: Policy
-    """It determines the kind of noise."""
+    """The policy that the file was made from: its action space determines the noise."""
 
     def __call__(self, observations: Rows, seed: int | None) -> np.ndarray:
         runtime = _require("onnxruntime")

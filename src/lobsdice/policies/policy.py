@@ -65,12 +65,12 @@ class Policy:
     def scores(
         self, observation, random: np.random.Generator | None = None
     ) -> Float[np.ndarray, "*n actions"]:
-        """The log probability of each discrete action, up to a constant; with noise if random."""
+        """The log probability of each discrete action, up to a constant; Gumbel noise if random."""
         scores = self._network(observation)
         return scores if random is None else scores + random.gumbel(size=scores.shape)
 
     def predict(self, observation, state=None, episode_start=None, deterministic: bool = True):
-        """`(action, state)`, as users of Stable-Baselines3 expect."""
+        """The pair `(action, state)`, as users of Stable-Baselines3 expect."""
         del episode_start
         return self(observation, None if deterministic else np.random.default_rng()), state
 
@@ -101,7 +101,7 @@ class Policy:
 
     def layers(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """The weights and biases of each layer, for exports."""
-        # No observation is the absorbing state: its indicator is 0, so its weights do nothing.
+        # The indicator of the absorbing state is 0 for all observations, so its weights do nothing.
         first = self.weights[0][: len(self.normaliser.mean)]
         return list(zip((first, *self.weights[1:]), self.biases, strict=True))
 
