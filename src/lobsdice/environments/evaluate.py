@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +9,7 @@ from jaxtyping import Float64
 
 from lobsdice.data.machine import cores
 from lobsdice.data.spaces import Discrete
-from lobsdice.environments.gym import Environment, make, returns
+from lobsdice.environments.gym import Environment, returns, shared_environment
 from lobsdice.environments.tasks.table import task_of
 from lobsdice.environments.workers import as_completed
 from lobsdice.errors import LobsDICEError, NotFiniteError, plural
@@ -95,7 +94,7 @@ def summary(
 
 def play_episode(job: Job) -> float:
     """The return of one episode; NaN if the simulation breaks down, which must not end training."""
-    env = _environment(job.environment)
+    env = shared_environment(job.environment)
     check_actions(env, job.policy, job.environment)
 
     def act(observation: np.ndarray, random: np.random.Generator):
@@ -115,6 +114,3 @@ def check_actions(env: Environment, policy: Policy, name: str) -> None:
         raise LobsDICEError(
             f"the policy's actions are not those of {name}: {ours} against {theirs}"
         )
-
-
-_environment = cache(make)

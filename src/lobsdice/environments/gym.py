@@ -3,6 +3,7 @@
 import importlib.metadata
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -61,6 +62,10 @@ def make(environment: Spec | str, *, render_mode: str | None = None) -> Environm
             raise LobsDICEError(f"Gymnasium cannot make {name!r}: {reason}") from error
 
 
+#: The environment of a name, made once per process.
+shared_environment = cache(make)
+
+
 @contextmanager
 def _quiet_mujoco() -> Iterator[None]:
     """Silence MuJoCo's warnings about outdated models, which it prints and writes to a file."""
@@ -70,7 +75,7 @@ def _quiet_mujoco() -> Iterator[None]:
         yield
         return
     previous = mujoco.get_mju_user_warning()
-    mujoco.set_mju_user_warning(_ignore)
+    mujoco.set_mju_user_warning(lambda message: None)
     try:
         yield
     finally:
@@ -100,7 +105,3 @@ def returns(
 ) -> Float64[np.ndarray, " episodes"]:
     """The return of one episode for each seed."""
     return np.array([rollout(env, act, seed).rewards.sum(dtype=np.float64) for seed in seeds])
-
-
-def _ignore(message: str) -> None:
-    del message

@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +29,6 @@ UNKNOWN_SPEED = 30
 NO_WINDOW = "there is no display to open a window on; --video FILE records instead"
 MUJOCO_HINT = "; the variable MUJOCO_GL names MuJoCo's renderer: glfw, egl or osmesa"
 
-Show = Callable[[], None]
-
 
 def play(
     policy: Policy,
@@ -48,7 +46,7 @@ def play(
     seeds = episode_seeds(episodes, seed)
     imageio = None if video is None else _imageio(video)
     env = open_environment(environment, video)
-    frames = nullcontext(_nothing) if video is None else _recording(env, video, imageio)
+    frames = nullcontext(lambda: None) if video is None else _recording(env, video, imageio)
     try:
         check_actions(env, policy, environment)
         with frames as show:
@@ -113,26 +111,12 @@ def _follow(env: Any) -> None:
     renderer.camera_id = None  # otherwise a fixed camera draws every frame
 
 
-@dataclass
-class VideoWriter:
-    """Appends frames of an environment to a video."""
-
-    env: Any
-    writer: Any
-    every: int
-    """Frames from one kept frame to the next."""
-    calls: int = 0
-
-    def __call__(self) -> None:
-        if self.calls % self.every == 0:
-            self.writer.append_data(self.env.render())
-        self.calls += 1
-
-
 @contextmanager
-def _recording(env: Any, video: Path, imageio: Any) -> Iterator[Show]:
+def _recording(env: Any, video: Path, imageio: Any) -> Iterator[Callable[[], None]]:
+    """Yield a function that appends a frame to the video, or skips it in a fast environment."""
     speed = env.metadata.get("render_fps") or UNKNOWN_SPEED
     every = math.ceil(speed / FRAMES_PER_SECOND)
+    frames = count()
     options = {"duration": 1000 * every / speed, "loop": 0}
     if video.suffix.lower() == ".mp4":
         options = {"fps": speed / every, "macro_block_size": 2}  # as H.264 requires
@@ -141,7 +125,12 @@ def _recording(env: Any, video: Path, imageio: Any) -> Iterator[Show]:
         atomic(video) as temporary,
         imageio.get_writer(temporary, **options) as writer,
     ):
-        yield VideoWriter(env, writer, every)
+
+        def show() -> None:
+            if next(frames) % every == 0:
+                writer.append_data(env.render())
+
+        yield show
         writer.append_data(env.render())  # the last state
 
 
@@ -164,7 +153,3 @@ def _imageio(video: Path) -> Any:
             "pip install imageio-ffmpeg, or record a .gif"
         )
     return require("imageio.v2", needed_by="a video", extra="mujoco")
-
-
-def _nothing() -> None:
-    """Do nothing: the environment draws in its window."""

@@ -28,6 +28,8 @@ from lobsdice.errors import LobsDICEError
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 Process = subprocess.Popen[bytes]
+Work = Callable[[Any], Any]
+Queue = queue.SimpleQueue[Any]
 
 SERVE = "from lobsdice.environments.workers import serve; serve()"
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -53,10 +55,8 @@ def as_completed(
         pending.put(job)
     processes = [_idle() or _start() for _ in range(workers)]
     # An executor's threads would keep an interrupted program from ending: Python joins them.
-    threads = [
-        threading.Thread(target=_feed, args=(process, work, pending, done), daemon=True)
-        for process in processes
-    ]
+    feeds = ({"target": _feed, "args": (p, work, pending, done)} for p in processes)
+    threads = [threading.Thread(**feed, daemon=True) for feed in feeds]
     try:
         for thread in threads:
             thread.start()
@@ -90,12 +90,7 @@ def search_path() -> str:
     return os.pathsep.join(entry or os.getcwd() for entry in sys.path)
 
 
-def _feed(
-    process: Process,
-    work: Callable[[Any], Any],
-    pending: queue.SimpleQueue[Any],
-    done: queue.SimpleQueue[tuple[Any, Any]],
-) -> None:
+def _feed(process: Process, work: Work, pending: Queue, done: Queue) -> None:
     """Hand a process one pending job after the other, up to the first error."""
     outcome = None
     with suppress(queue.Empty):
@@ -105,7 +100,7 @@ def _feed(
             done.put((job, outcome))
 
 
-def _ask(process: Process, work: Callable[[Any], Any], job: Any) -> Any:
+def _ask(process: Process, work: Work, job: Any) -> Any:
     """The result of a job, or the error that prevented it."""
     assert process.stdin and process.stdout
     try:
@@ -146,7 +141,7 @@ def serve() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends us
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # so that no printed text mixes with the replies
-    jobs: queue.SimpleQueue[tuple[Callable[[Any], Any], Any]] = queue.SimpleQueue()
+    jobs: Queue = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(jobs,), daemon=True).start()
     with suppress(BrokenPipeError):  # the parent is gone
         while True:
@@ -154,7 +149,7 @@ def serve() -> None:
             replies.flush()
 
 
-def _receive(jobs: queue.SimpleQueue) -> None:
+def _receive(jobs: Queue) -> None:
     """Read jobs, and end the process with its parent, even in the middle of a job."""
     try:
         while True:
@@ -166,7 +161,7 @@ def _receive(jobs: queue.SimpleQueue) -> None:
         os._exit(1)
 
 
-def _outcome(work: Callable[[Any], Any], job: Any) -> Any:
+def _outcome(work: Work, job: Any) -> Any:
     try:
         return work(job)
     except LobsDICEError as error:

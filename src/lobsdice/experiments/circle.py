@@ -69,18 +69,16 @@ def describe(
 ) -> list[dict[str, Any]]:
     """The rows of a policy, one for each state."""
     pairs = tabular.pair_occupancy(mdp, tabular.occupancy(mdp, policy))
-    distances = {
-        "state_total_variation": 0.5 * abs(pairs.sum(1) - d_expert.sum(1)).sum(),
-        "pair_total_variation": tabular.total_variation(pairs, d_expert),
-    }
-    shown = {key: f"{value:.5f}" for key, value in distances.items()}
+    of_states = 0.5 * abs(pairs.sum(1) - d_expert.sum(1)).sum()
+    of_pairs = tabular.total_variation(pairs, d_expert)
     return [
         {
             "data": data,
             "matched": matched,
             "state": state,
             "counter_clockwise": f"{policy[state, COUNTER_CLOCKWISE]:.5f}",
-            **shown,
+            "state_total_variation": f"{of_states:.5f}",
+            "pair_total_variation": f"{of_pairs:.5f}",
         }
         for state in range(mdp.states)
     ]

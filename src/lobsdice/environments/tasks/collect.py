@@ -16,7 +16,7 @@ from lobsdice.console import progress
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.formats import write
 from lobsdice.data.machine import cores
-from lobsdice.environments.gym import Act, Environment, Recording, make, rollout
+from lobsdice.environments.gym import Act, Recording, rollout, shared_environment
 from lobsdice.environments.tasks.behaviour import policy_of
 from lobsdice.environments.tasks.table import SOURCES, Spec, spec_of
 from lobsdice.environments.workers import as_completed
@@ -70,8 +70,9 @@ def collect_ranges(
     if seed < 0:
         raise LobsDICEError(f"the seed must not be negative, but is {seed}")
     total = sum(map(len, wanted.values()))
-    workers = _workers(workers, total)
-    jobs = _jobs(task, wanted, seed, workers)
+    if workers is None:
+        workers = 1 if total < FEW else cores()
+    jobs = _jobs(task, wanted, seed, max(workers, 1))
     done: dict[Job, list[Recording]] = {}
     with closing(as_completed(roll_out, jobs, min(workers, len(jobs)))) as results:
         if total < FEW:
@@ -86,7 +87,7 @@ def collect_ranges(
 
 def roll_out(job: Job) -> list[Recording]:
     """The episodes of a job."""
-    env, act = _environment(job.task), _policy(job.task, job.source)
+    env, act = shared_environment(job.task), _policy(job.task, job.source)
     return [
         rollout(env, act, episode_seed(job.seed, job.source, i)) for i in range(job.start, job.stop)
     ]
@@ -109,21 +110,8 @@ def check_counts(counts: Mapping[str, int]) -> None:
 
 
 @cache
-def _environment(task: str) -> Environment:
-    return make(spec_of(task))
-
-
-@cache
 def _policy(task: str, source: str) -> Act:
     return policy_of(spec_of(task), source)
-
-
-def _workers(asked: int | None, episodes: int) -> int:
-    if asked is not None and asked < 1:
-        raise LobsDICEError(f"collecting needs at least 1 worker, not {asked}")
-    if asked is None:
-        return 1 if episodes < FEW else cores()
-    return asked
 
 
 def _jobs(task: str, wanted: Mapping[str, range], seed: int, workers: int) -> list[Job]:

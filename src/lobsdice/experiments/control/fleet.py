@@ -17,7 +17,6 @@ from lobsdice import console
 from lobsdice.data.files import atomic
 from lobsdice.data.prepare import Data, prepare
 from lobsdice.environments.evaluate import evaluate, summary
-from lobsdice.environments.tasks.table import SOURCES
 from lobsdice.environments.tasks.task import divide, needed
 from lobsdice.experiments.control.episodes import EpisodeSource, make_source
 from lobsdice.experiments.control.grid import Plan, Trial
@@ -82,23 +81,14 @@ def fleet_of(trials: Sequence[Trial], plan: Plan, source: EpisodeSource) -> Flee
 
 def make_data(trial: Trial, source: EpisodeSource, *, labels: bool = False) -> Data:
     """The data of a trial; with `labels`, the demonstrations have their actions."""
-    episodes = source.episodes(trial.environment, needed_episodes(trial))
-    demonstrations, rest = divide(episodes, trial.demonstrations, _offline(trial))
+    episodes = source.episodes(trial.environment, needed(trial.demonstrations, trial.offline))
+    demonstrations, rest = divide(episodes, trial.demonstrations, trial.offline)
     return prepare(
         demonstrations.without_actions(),
         rest,
         every=trial.subsample,
         labelled=demonstrations if labels or trial.labelled else None,
     )
-
-
-def needed_episodes(trial: Trial) -> dict[str, int]:
-    """The number of episodes of each policy that a trial needs."""
-    return needed(trial.demonstrations, _offline(trial))
-
-
-def _offline(trial: Trial) -> dict[str, int]:
-    return {s: n for s, n in zip(SOURCES, trial.mixture, strict=True) if n}
 
 
 def _evaluation(

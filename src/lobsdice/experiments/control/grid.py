@@ -41,6 +41,11 @@ class Trial:
         """The trial without the settings that its data does not depend on."""
         return replace(self, algorithm="", seed=0, gamma=None)
 
+    @property
+    def offline(self) -> dict[str, int]:
+        """The number of offline episodes of each source that has any."""
+        return {s: n for s, n in zip(SOURCES, self.mixture, strict=True) if n}
+
     def make(self, ratio_penalty: float | None = None) -> "Algorithm":
         """The algorithm with its hyperparameters; those without a `ratio_penalty` ignore it."""
         from lobsdice.algorithms import ALGORITHMS

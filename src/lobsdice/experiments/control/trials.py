@@ -26,10 +26,11 @@ from lobsdice import console
 from lobsdice.data.files import write_csv
 from lobsdice.data.machine import cores
 from lobsdice.environments.tasks.table import SOURCES, spec_of
+from lobsdice.environments.tasks.task import needed
 from lobsdice.errors import LobsDICEError, plural
 from lobsdice.experiments.control import fleet
 from lobsdice.experiments.control.episodes import BuiltIn, EpisodeSource, make_source
-from lobsdice.experiments.control.fleet import FAILURE, TRIALS, needed_episodes, read_trials
+from lobsdice.experiments.control.fleet import FAILURE, TRIALS, read_trials
 from lobsdice.experiments.control.grid import IDENTITY, Plan, Trial
 from lobsdice.experiments.control.processes import apart
 from lobsdice.training.folder import RunFolder, read_rows
@@ -114,7 +115,8 @@ def _collect(todo: Fleets, source: EpisodeSource) -> None:
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for trials in todo.values():
         for trial in trials:
-            counts[trial.environment] |= Counter(needed_episodes(trial))  # the larger of each
+            # The union has the larger count of each.
+            counts[trial.environment] |= Counter(needed(trial.demonstrations, trial.offline))
     for environment, wanted in counts.items():
         with suppress(Exception):  # the fleets that need them fail and report it
             source.episodes(environment, wanted)
@@ -244,12 +246,9 @@ def _folders(folder: Path) -> list[Path]:
 
 def _unfinished(folder: Path, plan: Plan) -> list[Path]:
     """The folders of fleets that were interrupted: not at the last step, and not failed."""
-
-    def done(path: Path) -> bool:
-        steps = [row["step"] for row in RunFolder(path).rows()]
-        return (path / FAILURE).exists() or max(steps, default=0) >= plan.steps
-
-    return [path for path in _folders(folder) if not done(path)]
+    waiting = [path for path in _folders(folder) if not (path / FAILURE).exists()]
+    steps = {p: max((row["step"] for row in RunFolder(p).rows()), default=0) for p in waiting}
+    return [path for path in waiting if steps[path] < plan.steps]
 
 
 def _name(trials: Sequence[Trial]) -> str:

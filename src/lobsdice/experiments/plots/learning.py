@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
 
 import matplotlib
 import numpy as np
@@ -11,16 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from lobsdice.experiments.plots.common import (
-    COLOURS,
-    STYLE,
-    Rows,
-    distinct,
-    legend,
-    looks,
-    numbers,
-    read,
-)
+from lobsdice.experiments.plots import common
+from lobsdice.experiments.plots.common import Rows, distinct, looks, numbers, read
 
 #: The columns of a table of scores that tell tasks apart.
 TASK = ("environment", "expert", "medium", "random")
@@ -43,7 +34,7 @@ def learning_curves(
     lines to compare with.
     """
     styles = looks(dict.fromkeys(label for curves in panels.values() for label in curves))
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(common.STYLE):
         figure = Figure(figsize=(3.4 * len(panels) + 0.4, 2.8), layout="constrained")
         axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
         for here, (title, curves) in zip(axes, panels.items(), strict=True):
@@ -55,7 +46,7 @@ def learning_curves(
             here.set_xlabel("gradient steps")
             _format_steps(here)
         axes[0].set_ylabel(column)
-        legend(figure)
+        common.legend(figure)
     return figure
 
 
@@ -80,15 +71,6 @@ def _draw_curve(axes: Axes, rows: Rows, column: str, label: str, colour: str) ->
     axes.fill_between(steps, mean - error, mean + error, color=colour, alpha=0.25, linewidth=0)
 
 
-class _Curves(NamedTuple):
-    """The curves of a grid: one for each value of a column, with a label and a colour."""
-
-    by: str
-    column: str
-    label: str
-    colours: dict[str, str]
-
-
 def learning_grid(
     table: str | Path, *, curve: str = "algorithm", column: str = "score", label: str = "{}"
 ) -> Figure:
@@ -98,18 +80,24 @@ def learning_grid(
     """
     rows = [row for row in read(table, {*TASK, curve, column, "step"}) if row[column] != ""]
     panels, across = _panels(rows)
-    colours = {name: look.colour for name, look in looks(distinct(rows, curve)).items()}
-    with matplotlib.rc_context(STYLE):
+    curves = [
+        (label.format(value), look.colour, [row for row in rows if row[curve] == value])
+        for value, look in looks(distinct(rows, curve)).items()
+    ]
+    with matplotlib.rc_context(common.STYLE):
         wide = max(2.7 * across + 0.5, 5.0)  # wide enough for the legend
         figure = Figure(figsize=(wide, 2.2 * len(panels) + 0.9), layout="constrained")
         # One scale for all scores, from 0: with a scale of its own, a panel would magnify noise.
         alike = column == "score"
         axes = figure.subplots(len(panels), across, squeeze=False, sharex=True, sharey=alike)
         for line, tasks in zip(axes, panels.values(), strict=True):
-            _draw_tasks(line, tasks, rows, _Curves(curve, column, label, colours))
+            for here, task in zip(line, tasks, strict=False):
+                _draw_task(here, task, curves, column)
+            for empty in line[len(tasks) :]:
+                empty.set_axis_off()
         if alike:
             axes[0, 0].set_ylim(bottom=min(0.0, axes[0, 0].get_ylim()[0]))
-        legend(figure, columns=int(wide / 1.2))
+        common.legend(figure, columns=int(wide / 1.2))
         figure.supylabel("normalised score" if alike else column, fontsize=9)
         steps, seeds = max(int(row["step"]) for row in rows), len(distinct(rows, "seed"))
         figure.supxlabel(f"gradient steps ({steps:,} in all, {seeds} seeds)", fontsize=9)
@@ -127,19 +115,16 @@ def _task(row: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(row[name] for name in TASK)
 
 
-def _draw_tasks(line: np.ndarray, tasks: list[tuple], rows: Rows, curves: _Curves) -> None:
-    """Draw the panels of one environment."""
-    for axes, task in zip(line, tasks, strict=False):
-        mine = [row for row in rows if _task(row) == task]
-        for value, colour in curves.colours.items():
-            if found := [row for row in mine if row[curves.by] == value]:
-                _draw_curve(axes, found, curves.column, curves.label.format(value), colour)
-        if curves.column == "score":
-            axes.axhline(100, color="black", linewidth=0.8, linestyle=":")
-        axes.set_title(f"{task[0]} ({', '.join(task[1:])})", fontsize=9)
-        _format_steps(axes)
-    for empty in line[len(tasks) :]:
-        empty.set_axis_off()
+def _draw_task(
+    axes: Axes, task: tuple[str, ...], curves: list[tuple[str, str, Rows]], column: str
+) -> None:
+    for label, colour, rows in curves:
+        if mine := [row for row in rows if _task(row) == task]:
+            _draw_curve(axes, mine, column, label, colour)
+    if column == "score":
+        axes.axhline(100, color="black", linewidth=0.8, linestyle=":")
+    axes.set_title(f"{task[0]} ({', '.join(task[1:])})", fontsize=9)
+    _format_steps(axes)
 
 
 def last_bars(table: str | Path, *, column: str, label: str) -> Figure:
@@ -148,7 +133,7 @@ def last_bars(table: str | Path, *, column: str, label: str) -> Figure:
     steps = max(int(row["step"]) for row in rows)
     last = [row for row in rows if int(row["step"]) == steps]
     panels, across = _panels(rows)
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(common.STYLE):
         figure = Figure(figsize=(2.2 * len(panels) + 0.4, 2.4), layout="constrained")
         line = figure.subplots(1, len(panels), squeeze=False)[0]
         for axes, (name, tasks) in zip(line, panels.items(), strict=True):
@@ -164,5 +149,5 @@ def last_bars(table: str | Path, *, column: str, label: str) -> Figure:
 def _draw_bars(axes: Axes, names: list[str], groups: list[np.ndarray]) -> None:
     """Draw the mean and standard error of each group."""
     means, errors = [group.mean() for group in groups], [standard_error(group) for group in groups]
-    axes.bar(names, means, yerr=errors, color=COLOURS[0], width=0.6)
+    axes.bar(names, means, yerr=errors, color=common.COLOURS[0], width=0.6)
     axes.tick_params(axis="x", labelsize=7)

@@ -9,18 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
-from lobsdice.experiments.plots.common import (
-    STYLE,
-    Look,
-    Rows,
-    arrange,
-    distinct,
-    legend,
-    looks,
-    numbers,
-    read,
-    save,
-)
+from lobsdice.experiments.plots import common
+from lobsdice.experiments.plots.common import Look, Rows, distinct, numbers
 
 #: LobsDICE with the second of two weights α.
 SECOND_ALPHA = Look("#d55e00")
@@ -29,16 +19,16 @@ SECOND_ALPHA = Look("#d55e00")
 def save_random_mdp(table: Path, folder: Path) -> list[Path]:
     """Write the figure with a linear axis, as in the paper, and with a logarithmic one."""
     return [
-        *save(random_mdp(table), folder / "random_mdp"),
-        *save(random_mdp(table, logarithmic=True), folder / "random_mdp_log"),
+        *common.save(random_mdp(table), folder / "random_mdp"),
+        *common.save(random_mdp(table, logarithmic=True), folder / "random_mdp_log"),
     ]
 
 
 def random_mdp(table: str | Path, *, logarithmic: bool = False) -> Figure:
     """The figure, with a row of panels for each β and a column for each number of experts."""
-    rows = read(table, {"beta", "n_expert", "n_offline", "algorithm", "alpha", "mean"})
+    rows = common.read(table, {"beta", "n_expert", "n_offline", "algorithm", "alpha", "mean"})
     betas, experts = distinct(rows, "beta"), distinct(rows, "n_expert")
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(common.STYLE):
         figure = Figure(figsize=(2.6 * len(experts) + 0.6, 2.1 * len(betas) + 0.9))
         axes = figure.subplots(len(betas), len(experts), sharex=True, sharey=True, squeeze=False)
         for i, beta in enumerate(betas):
@@ -48,14 +38,14 @@ def random_mdp(table: str | Path, *, logarithmic: bool = False) -> Figure:
                     _draw(axes[i, j], curve, label, look)
                 _dress(axes[i, j], logarithmic)
         _title(axes, betas, experts)
-        legend(figure)
-        arrange(figure)
+        common.legend(figure)
+        common.arrange(figure)
     return figure
 
 
 def _curves(rows: Rows) -> Iterator[tuple[str, Look, Rows]]:
     """Label, look and rows of the curves of a panel, in the order of the table."""
-    styles = looks(distinct(rows, "algorithm"))
+    styles = common.looks(distinct(rows, "algorithm"))
     for name, style in styles.items():
         mine = [row for row in rows if row["algorithm"] == name]
         alphas = distinct(mine, "alpha")
