@@ -224,7 +224,6 @@ def run_chunk(
     block has penalties, which count for the whole block, and its metrics are logged. A run that
     fails goes back to the start of the chunk: to go back a step would cost a copy in each step.
     """
-    every = algorithms.penalty_every
 
     def one_run(algorithm, options, begun, slices, key):
         def advance(state, now, *, penalised):
@@ -232,25 +231,34 @@ def run_chunk(
             batch = draw_batch(k_batch, pool, slices, options.batch_size, hold_out=options.hold_out)
             return step(algorithm, options, state, batch, k_loss, now, penalised=penalised)
 
-        def plain(state, now):
-            return advance(state, now, penalised=0)[0], None
-
-        def block(state, now, *, size):
-            state, metrics = advance(state, now, penalised=size)
-            if size > 1:  # a scan over nothing would be compiled all the same
-                others = now + 1 + jnp.arange(size - 1, dtype=jnp.int32)
-                state, _ = jax.lax.scan(plain, state, others)
-            return state, metrics
-
-        starts = first + every * jnp.arange(steps // every, dtype=jnp.int32)
-        state, metrics = jax.lax.scan(partial(block, size=every), begun, starts)
-        if rest := steps % every:
-            state, last = block(state, first + steps - rest, size=rest)
-            metrics = jax.tree.map(lambda x, y: jnp.append(x, y), metrics, last)
+        state, metrics = _blocks(advance, begun, first, steps=steps, every=algorithm.penalty_every)
         state = _with_weights_watched(state, metrics, first + steps - 1)
         return _unless_failed(begun, state), jax.tree.map(jnp.mean, metrics)
 
     return _over_runs(one_run, algorithms, options, states, slices, keys)
+
+
+def _blocks(
+    advance: Callable, state: State, first: Int[Array, ""], *, steps: int, every: int
+) -> tuple[State, Metrics]:
+    """Take steps in blocks of `every`; return the state, and the metrics of each block."""
+
+    def plain(state, now):
+        return advance(state, now, penalised=0)[0], None
+
+    def block(state, now, *, size):
+        state, metrics = advance(state, now, penalised=size)
+        if size > 1:  # a scan over nothing would be compiled all the same
+            others = now + 1 + jnp.arange(size - 1, dtype=jnp.int32)
+            state, _ = jax.lax.scan(plain, state, others)
+        return state, metrics
+
+    starts = first + every * jnp.arange(steps // every, dtype=jnp.int32)
+    state, metrics = jax.lax.scan(partial(block, size=every), state, starts)
+    if rest := steps % every:
+        state, last = block(state, first + steps - rest, size=rest)
+        metrics = jax.tree.map(lambda x, y: jnp.append(x, y), metrics, last)
+    return state, metrics
 
 
 def _over_runs(one_run: Callable, *arguments: Any) -> Any:
