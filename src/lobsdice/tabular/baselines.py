@@ -18,7 +18,7 @@ from lobsdice.tabular.lobsdice import MIX, blend, safe_log
 from lobsdice.tabular.mdp import MDP, Floats, occupancy
 from lobsdice.tabular.solution import Clone, Solution
 from lobsdice.tabular.solver import Objective, solve
-from lobsdice.tabular.support import Offline, conditional, push
+from lobsdice.tabular.support import Offline, behaviour_policy, conditional, push
 
 #: With these methods α may be zero: they regularise by (1 + α) KL(d ‖ d^I).
 _solve = partial(solve, alpha_may_be_zero=True)
@@ -118,16 +118,12 @@ def bco(mdp: MDP, d_expert, d_offline) -> Clone:
     d_expert = np.asarray(d_expert, float)
     q_pairs = push(d_offline, transition)
     inferred = infer_actions(d_expert, d_offline, transition, q_pairs)
-    policy = conditional(inferred, _behaviour(d_offline))
+    policy = conditional(inferred, behaviour_policy(d_offline))
     unsupported = np.where(q_pairs > 0, 0.0, d_expert).sum((-1, -2))
     return Clone(policy, occupancy(mdp, policy), unsupported)
 
 
 def bc(mdp: MDP, d_offline) -> Clone:
     """Clone the behaviour policy d^I(a|s); it is uniform in states that are not in the data."""
-    policy = _behaviour(np.asarray(d_offline, float))
+    policy = behaviour_policy(np.asarray(d_offline, float))
     return Clone(policy, occupancy(mdp, policy), np.zeros(policy.shape[:-2]))
-
-
-def _behaviour(d_offline: Floats) -> Floats:
-    return conditional(d_offline, np.full(d_offline.shape[-2:], 1 / d_offline.shape[-1]))

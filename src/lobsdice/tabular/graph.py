@@ -34,7 +34,7 @@ class Full:
         return np.eye(self.states)
 
     def reachable(self, seed: Bool[np.ndarray, "n S"], edges: Bool[np.ndarray, "n S P"]):
-        """The states that can be reached from the seed along edges, and the seed itself."""
+        """The states of the seed, and those that can be reached from them along edges."""
         seen = seed
         while True:
             grown = seen | (edges & seen[..., None]).any(1)

@@ -1,18 +1,18 @@
-"""A primal-dual Newton method for flows; conic solvers are 30 times slower (tabular_speed.py).
+"""A primal-dual Newton method; conic solvers are 30 times slower (benchmarks/tabular_speed.py).
 
 Every tabular method has unknowns x(s,a) ≥ 0 and features u(s,m) = Σ_a x(s,a) F(s,a,m), and solves
 
     min  κ Σ x log(x/q) + Σ u log(u/g)   with  Σ_a x(s,a) - γ Σ x(s⁻,a) T(s|s⁻,a) = b(s).
 
-LobsDICE has F = T, so that u(s,s') is the distribution of state pairs. Matching states has the one
-feature F = 1, so that u(s) is the distribution of states. The upper bounds (OPOLO, SMODICE) and
-DemoDICE have no features.
+The constraint is the flow constraint: x is the occupancy of a policy. LobsDICE has F = T, so that
+u(s,s') is the distribution of state pairs. Matching states has the one feature F = 1, so that u(s)
+is the distribution of states. The upper bounds (OPOLO, SMODICE) and DemoDICE have no features.
 
 The dual variables are ν(s) for the flow and μ = m + 1 for the features. They imply primal measures
 of their own: q·exp(y) and g·exp(m), with κ (y + 1) = -F μ + γ T ν - ν. The duality gap is the sum
 of the divergences of x and u from these implied measures. Newton's method on x alone would take the
 slope of log x at x. On (μ, ν) alone it would take the slope at the implied measure. Here it takes
-the slope of the chord between the two, which is given by their logarithmic mean. If x must fall or
+the slope of the chord between the two, the inverse of their logarithmic mean. If x must fall or
 rise by orders of magnitude, the chord gets there in one step. So a small κ takes no more steps than
 a large one, and no sequence of decreasing κ is needed.
 
@@ -47,7 +47,7 @@ RIDGE = 1e-13
 
 
 class Problem(NamedTuple):
-    """One convex problem, as in the module's docstring; P counts the successors of a state."""
+    """A convex problem, in the letters of the module's docstring; P is the number of successors."""
 
     kappa: Float[Any, ""]
     gamma: Float[Any, ""]
@@ -128,7 +128,7 @@ def measure(mass: Array) -> Measure:
 
 
 def logarithmic_mean(x: Measure, y: Measure) -> Array:
-    """(x - y) / (log x - log y), the slope of the exponential's chord between log y and log x."""
+    """(x - y) / (log x - log y), the slope of the chord of exp between log y and log x."""
     slant = x.log - y.log
     near = jnp.abs(slant) < 1e-3
     middle = jnp.sqrt(x.mass * y.mass) * (1 + slant**2 / 24)
@@ -136,7 +136,7 @@ def logarithmic_mean(x: Measure, y: Measure) -> Array:
 
 
 def spd_inverse(matrix: Float[Array, "S A A"]) -> Float[Array, "S A A"]:
-    """The inverses of small positive definite matrices, by Gauss-Jordan sweeps over all at once."""
+    """The inverses of small positive definite matrices, by Gauss-Jordan sweeps of all at once."""
     size = matrix.shape[-1]
     for k in range(size):
         here = jnp.arange(size) == k
@@ -177,7 +177,10 @@ def linearise(problem: Problem, state: State, topology: Topology) -> Linear:
 
 
 def schur(problem: Problem, linear: Linear):
-    """The blocks of B H⁻¹ Bᵀ: [S] on the diagonal, [S, P] from s to p, and factors [S, A, P]²."""
+    """The parts of B H⁻¹ Bᵀ = diag(diagonal) - across - acrossᵀ + Tᵀ spread.
+
+    B is the linear map of `flow`, H the Hessian in x. The shapes are [S], [S, P] and [S, A, P].
+    """
     hessian = linear.root[:, :, None] * linear.inverse * linear.root[:, None, :]
     total = jnp.sum(hessian, axis=1)
     across = problem.gamma * push(total, problem.transition)

@@ -1,8 +1,8 @@
-"""The paper's own ways to a tabular policy, which are slower or biased; for comparison.
+"""The paper's own methods for finite MDPs, which are slower or biased; for comparison.
 
-`gradient_descent` is algorithm 1 of the paper. `single_sample` minimises eq. (23), the dual that
-networks minimise, in which one sample of s' replaces the expectation over s'. It is exact if
-transitions are deterministic. Otherwise it solves a relaxed problem: the flow may choose s'.
+`gradient_descent` is algorithm 1 of the paper. `single_sample` minimises eq. (23), the dual of the
+neural method, in which one sample of s' replaces the expectation over s'. It is exact if
+transitions are deterministic. Otherwise it solves a relaxed problem, in which d may choose s'.
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from lobsdice.tabular.lobsdice import MIX
 from lobsdice.tabular.mdp import MDP, Floats
 from lobsdice.tabular.solution import Solution
 from lobsdice.tabular.solver import double_precision
-from lobsdice.tabular.support import conditional, push
+from lobsdice.tabular.support import behaviour_policy, conditional, push
 
 
 class Descent(NamedTuple):
@@ -81,8 +81,7 @@ def gradient_descent(
         (mu, nu), history = jax.jit(lambda at: jax.lax.scan(step, at, length=steps))(zero)
         e = objective(mu, nu)[1]
         w = duals.closed_form_weights(e.ravel(), alpha=alpha).reshape(e.shape)
-        uniform = np.full(d_offline.shape, 1 / mdp.actions)
-        policy = conditional(np.asarray(d_offline * w), uniform)
+        policy = behaviour_policy(np.asarray(d_offline * w))
         return Descent(policy, *map(np.asarray, (w, nu, mu, history)))
 
 
@@ -102,5 +101,5 @@ def single_sample(
     relaxed = demodice(MDP(choose, mdp.initial, mdp.gamma), d_expert, pairs, alpha=alpha, mix=mix)
     # A dead end has no actions in the data, so its mass is dropped.
     d = infer_actions(relaxed.occupancy, d_offline, mdp.transition, pairs)
-    behaviour = conditional(d_offline, np.full(d_offline.shape[-2:], 1 / mdp.actions))
-    return relaxed._replace(policy=conditional(d, behaviour), occupancy=d)
+    policy = conditional(d, behaviour_policy(d_offline))
+    return relaxed._replace(policy=policy, occupancy=d)

@@ -1,4 +1,4 @@
-"""Solve a user's problem and certify the solution: checks, chunks of a batch, certificate."""
+"""The way from a user's problem to a certified solution: checks, chunks of a batch, certificate."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,8 +23,8 @@ from lobsdice.tabular.solution import Solution
 from lobsdice.tabular.support import Fault, Graph, Inputs, Offline
 
 #: A batch is cut into chunks of CHUNK problems, each small enough for the cache of one core. After
-#: ROUND steps the unfinished problems of a chunk go on in a chunk of REST, if they fit. So three
-#: sizes are compiled: these two, and a single problem.
+#: ROUND steps the unfinished problems of a chunk continue in a chunk of size REST, if they fit. So
+#: three sizes are compiled: these two, and a single problem.
 CHUNK, REST = 64, 16
 ROUND = 7
 #: A solution has converged if its duality gap is at most this share of the objective.
@@ -134,7 +134,7 @@ def _array(p) -> Floats:
 
 
 def _stack(inputs: Inputs) -> tuple[Inputs, bool]:
-    """The inputs with the same leading axis; False if none of them had one."""
+    """The inputs with a common leading axis, and True if any of them had one."""
     parts = list(zip(inputs, (3, 1, 2, 2, 0), strict=True))
     leading = [part.shape[: part.ndim - rank] for part, rank in parts]
     try:
@@ -160,7 +160,7 @@ def _check_settings(alpha: Floats, mix: float, alpha_may_be_zero: bool) -> None:
 
 
 def _check_inputs(mdp: MDP, inputs: Inputs, columns: int, batched: bool) -> None:
-    """Raise an error for wrong shapes, and for wrong values unless a batch reports them."""
+    """Raise an error for wrong shapes, and for wrong values; a batch reports those as faults."""
     for name, width in (("d_offline", mdp.actions), ("d_expert", columns)):
         d, shape = getattr(inputs, name), (mdp.states, width)
         if d.shape[1:] != shape:
@@ -212,7 +212,7 @@ def _solve_chunk(method: Method, inputs: Inputs, gamma: float, mix: float) -> So
 
 
 def _refine(problem: Problem, state: State) -> State:
-    """The state after more steps of the unfinished problems of a chunk, in a smaller chunk."""
+    """The state after the other steps of unfinished problems, in a smaller chunk if possible."""
     steps = np.asarray(state.steps)
     todo = np.flatnonzero(np.asarray(_unfinished(state)) & (steps < newton.MAX_STEPS))
     if not todo.size:
@@ -288,7 +288,7 @@ def restrict(offline: Offline, objective: Objective, gamma: float, on: support.M
 
 
 def infinite(objective: Objective) -> support.Mask:
-    """The pairs (s,a) on which any mass makes the divergence of the features infinite."""
+    """The pairs (s,a) on which any mass makes the divergence of u from g infinite."""
     never = np.isneginf(objective.log_g).astype(float)
     return (objective.features @ never[..., None])[..., 0] > 0
 
@@ -344,7 +344,7 @@ def objective_value(problem: Problem, x: Floats) -> Float[np.ndarray, " n"]:
 
 
 def certificate(problem: Problem, state: State, topology: newton.Topology = newton.dense):
-    """ν and μ, shifted so that the measures they imply have mass one, and minus the dual there."""
+    """The multipliers ν and μ, with the implied measures scaled to mass one, and minus the dual."""
     on_u = state.u.mass > 0
     mu = jnp.where(on_u, state.u_dual.log - problem.log_g + 1, 0.0)
     e = -newton.contract(problem.features, mu)

@@ -1,4 +1,4 @@
-"""The solver of large sparse MDPs: the Newton steps of `newton` with a sparse factorisation."""
+"""The Newton method for large sparse MDPs: the steps of `newton` with a sparse factorisation."""
 
 import jax
 import jax.numpy as jnp
@@ -38,7 +38,7 @@ def _advance(problem: Problem, state: State, linear: Linear, d_nu, successors) -
 
 
 class Schur:
-    """The sparse Schur complement; the places of the blocks in it are found once, then reused."""
+    """The sparse Schur complement of `newton.schur`; the places of its entries are found once."""
 
     def __init__(self, graph: Local, idle: Bool[np.ndarray, " S"]):
         here = np.arange(graph.states)

@@ -1,5 +1,7 @@
 """The support of the data: checks of inputs, dead ends, and the pairs (s,a) that a flow can use.
 
+A flow is the occupancy d(s,a) of some policy.
+
 No probability has a small constant added to it. Instead:
 
 - A pair (s,a) that is not in the offline data has occupancy zero.
@@ -116,11 +118,15 @@ def conditional(d: Actions, fallback: Float[np.ndarray, "*#n S A"]) -> Actions:
     return np.where(total > 0, d / np.where(total > 0, total, 1.0), fallback)
 
 
+def behaviour_policy(d_offline: Actions) -> Actions:
+    """d^I(a|s), uniform in states that are not in the data."""
+    return conditional(d_offline, np.full(d_offline.shape[-2:], 1 / d_offline.shape[-1]))
+
+
 def absorb_dead_ends(graph: Graph, inputs: Inputs, gamma: float) -> Offline:
     """The offline data, with dead ends made absorbing and given their mass."""
     transition, initial, q = inputs[:3]
-    actions = q.shape[2]
-    behaviour = conditional(q, np.full(q.shape[1:], 1 / actions))
+    behaviour = behaviour_policy(q)
     left = q.sum(2) > 0
     if not left.all():
         transition = np.where(left[..., None, None], transition, graph.stay()[:, None, :])
@@ -149,7 +155,7 @@ def viable(graph: Graph, allowed: Mask, transition: Transitions) -> Mask:
 
 
 def discounted_support(graph: Graph, offline: Offline, allowed: Mask) -> tuple[Mask, Faults]:
-    """The pairs that a flow from the initial states can use; a fault if it has to leave them."""
+    """The pairs that a flow from the initial states can use; a fault if it must leave them."""
     kept = viable(graph, allowed, offline.transition)
     stranded = ((offline.initial > 0) & ~kept.any(2)).any(1)
     edges = push(kept.astype(float), offline.transition) > 0
