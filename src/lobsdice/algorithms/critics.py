@@ -42,7 +42,7 @@ def follow(nets: Any, rate: Number) -> Any:
 
 
 def critic_rates(rate: Number) -> dict[str, Twins]:
-    """The learning rates of critics and targets, which gradients do not move."""
+    """The learning rates of critics and targets; gradients do not move targets."""
     return {"critic": Twins(rate, rate), "target": Twins(0.0, 0.0)}
 
 

@@ -53,7 +53,7 @@ class Preparation:
 
 
 def read_one(path: str, options: ReadOptions) -> Episodes:
-    """Read one file, and show that if it takes a while."""
+    """Read one file; if that takes a while, a notice says so."""
     with console.waiting(f"Reading {path}"):
         return read(path, options)
 

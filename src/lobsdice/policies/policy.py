@@ -65,7 +65,7 @@ class Policy:
     def scores(
         self, observation, random: np.random.Generator | None = None
     ) -> Float[np.ndarray, "*n actions"]:
-        """The log probability of each discrete action, up to a constant; Gumbel noise if random."""
+        """The log probability of each discrete action up to a constant, plus noise if random."""
         scores = self._network(observation)
         return scores if random is None else scores + random.gumbel(size=scores.shape)
 

@@ -1,4 +1,4 @@
-"""The way from a user's problem to a certified solution: checks, chunks of a batch, certificate."""
+"""Solve a user's problem and certify the solution: checks, chunks of a batch, certificate."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

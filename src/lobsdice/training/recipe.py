@@ -144,7 +144,7 @@ class Recipe:
 
     def to_plain(self) -> dict[str, Any]:
         """Return the recipe as JSON can hold it, with absolute paths of files."""
-        # Training may be resumed from another working folder. A dataset's name is not a file.
+        # Training may be resumed from another folder. The id of a Minari dataset stays as it is.
         files = {
             "expert": self.expert and _absolute(self.expert),
             "labelled": self.labelled and _absolute(self.labelled),

@@ -21,8 +21,8 @@ from lobsdice.data.neighbours import nearest
 ENOUGH = 1000
 #: The most steps that together are compared with one.
 MOST_STEPS = 20
-#: There is evidence only if logged states are near at least this share of the demonstrated states,
-#: and at least so many are: where paths merely cross, another policy looks like another rate.
+#: There is evidence only if at least this share of the demonstrated states is near logged ones, and
+#: these are at least so many: where paths merely cross, another policy looks like another rate.
 MOST_PLACES, FEW_PLACES = 0.5, 20
 #: Several steps fit one step better than a single step does if their error is below FITS times the
 #: size of the one step and below FITS_BETTER times the error of the single step, and if the gain
