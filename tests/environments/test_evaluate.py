@@ -1,4 +1,4 @@
-"""Evaluation: the same numbers for the same seed, whatever the number of processes."""
+"""Evaluation gives the same numbers for the same seed, for any number of processes."""
 
 import gymnasium
 import numpy as np
@@ -60,7 +60,7 @@ def test_more_episodes_begin_with_the_same_ones(carts):
 
 
 def test_a_simulation_that_breaks_down_has_no_return(pendulums, monkeypatch):
-    """As MuJoCo's may under the forces of a bad policy, in one episode of a training."""
+    """A bad policy may break MuJoCo's simulation in one episode during training."""
     broken = EnvSpec("Broken-v0", entry_point=lambda **_: PendulumEnv(g=float("nan")))
     monkeypatch.setitem(gymnasium.registry, "Broken-v0", broken)
     with pytest.warns(UserWarning, match="^2 of 2 episodes have no return"):

@@ -1,4 +1,4 @@
-"""Aggregates over tasks: known answers, and intervals that cover as often as they say."""
+"""Aggregates over tasks: known answers, and intervals of the right width."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ def test_the_interquartile_mean_leaves_out_a_quarter_at_each_end():
 
 
 def test_the_interval_of_the_mean_is_that_of_theory():
-    """Drawing within tasks leaves the spread between tasks out: s.e.² = Σ var_task / n / tasks²."""
+    """Resampling within tasks ignores the spread between them: s.e.² = Σ var_task / n / tasks²."""
     random = np.random.default_rng(0)
     scores = random.normal(size=(200, 3)) + np.array([0.0, 50.0, 100.0])
     found = interval(scores, mean, samples=4000)

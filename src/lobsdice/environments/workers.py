@@ -1,10 +1,10 @@
 """A pool of processes by hand: loky 3.7 delays Ctrl-C until all jobs of a background thread end.
 
 Training evaluates in such a thread. Interrupted one second into 15 s of jobs, a program ended after
-15.8 s with loky and after 1.1 s here. Where neither pgrep nor psutil exists, loky hung. A file
-such as `random.py` in the current folder broke it. Its workers started in 0.2 s (joblib's copy: 0.8
-s), these in 0.05 s. The processes of `multiprocessing` import the user's script again, which then
-needs `if __name__ == "__main__"`, and forked ones are not safe beside the threads of JAX.
+15.8 s with loky and after 1.1 s here. Without pgrep and psutil, loky hung. A file `random.py` in
+the current folder broke it. Two of its workers started in 0.2 s (0.8 s in joblib's copy), two of
+these in 0.05 s. The processes of `multiprocessing` import the user's script again, which then needs
+`if __name__ == "__main__"`. Forked processes are not safe beside the threads of JAX.
 
 These processes are plain interpreters that get jobs through a pipe. They wait for more work until
 the program ends, because training evaluates its policies many times.
@@ -55,8 +55,10 @@ def as_completed(
         pending.put(job)
     processes = [_idle() or _start() for _ in range(workers)]
     # An executor's threads would keep an interrupted program from ending: Python joins them.
-    feeds = ({"target": _feed, "args": (p, work, pending, done)} for p in processes)
-    threads = [threading.Thread(**feed, daemon=True) for feed in feeds]
+    threads = [
+        threading.Thread(target=_feed, args=(process, work, pending, done), daemon=True)
+        for process in processes
+    ]
     try:
         for thread in threads:
             thread.start()

@@ -1,4 +1,4 @@
-"""Collection with real environments: what is recorded, and that it can be repeated."""
+"""Collection with real environments is correct and reproducible."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Loading tasks: selections, the cache, scores."""
+"""Tasks: the choice of episodes, the cache, the errors."""
 
 import subprocess
 import sys
@@ -35,7 +35,7 @@ def hopper(_cached) -> Task:
 
 @pytest.fixture
 def ranges(monkeypatch) -> list[dict[str, range]]:
-    """What gets collected from now on."""
+    """The ranges that are collected from now on."""
     seen, original = [], collect_ranges
 
     def spy(name, wanted, **options):

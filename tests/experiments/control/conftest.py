@@ -12,7 +12,7 @@ from lobsdice.training.train import train_fleet
 
 @pytest.fixture(scope="session")
 def files(tmp_path_factory):
-    """Recordings as short as they can be, in Hopper's shapes."""
+    """Short recordings in Hopper's shapes."""
     folder = tmp_path_factory.mktemp("files")
     for seed, source in enumerate(SOURCES):
         episodes = noise(540, width=11, actions=3, seed=seed)
@@ -26,7 +26,7 @@ def files(tmp_path_factory):
 
 @pytest.fixture
 def begun(monkeypatch):
-    """The fleets that get trained from now on."""
+    """The fleets that are trained from now on."""
     seen, original = [], train_fleet
 
     def spy(fleet, **options):

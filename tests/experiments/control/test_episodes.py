@@ -25,7 +25,7 @@ def episodes(count: int, width: int, each: float, seed: int) -> Episodes:
 
 @pytest.fixture
 def folder(tmp_path):
-    """Files named as D4RL's are, of an Ant with its contact forces."""
+    """Files of an Ant with its contact forces, named like D4RL's."""
     returns = {"expert": 500.0, "medium": 200.0, "random": 100.0}
     for seed, (name, each) in enumerate(returns.items()):
         write(tmp_path / f"ant_{name}-v2.hdf5", episodes(6, 111, each, seed))

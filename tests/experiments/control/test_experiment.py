@@ -44,7 +44,7 @@ def test_the_papers_tables_have_the_runs_that_they_should():
     assert {t.columns()["gamma"] for t in EXPERIMENTS["gamma_one"].trials(grid)} == {0.99, 1.0}
 
 
-# The two that train LobsDICE alone are run by the tests of their pages in docs/experiments.
+# The tests of docs/experiments run the two experiments that train LobsDICE alone.
 @pytest.mark.parametrize("name", ["mujoco", "subsampled", "idm_error"])
 def test_an_experiment_leaves_its_tables_and_figure(name, files, tmp_path):
     grid = Grid(env=("hopper",), algorithms=("bc", "bco"), seeds=1, sizes=(1,), expert=1)
@@ -69,7 +69,7 @@ def test_what_is_finished_is_not_run_again(files, tmp_path, begun):
     before = (tmp_path / "scores.csv").read_text()
     experiment("mujoco", first, PLAN, tmp_path, data=files)
     assert len(begun) == 1 and (tmp_path / "scores.csv").read_text() == before
-    # Nor when nothing but the table is left of it, and another seed and size are asked for.
+    # The same holds if only the table is left and another seed and size are requested.
     for path in sorted((tmp_path / "runs").rglob("*"), reverse=True):
         path.unlink() if path.is_file() else path.rmdir()
     more = Grid(env=("hopper",), algorithms=("bc",), seeds=2, sizes=(1, 2), expert=1)
@@ -77,7 +77,7 @@ def test_what_is_finished_is_not_run_again(files, tmp_path, begun):
     assert begun[1:] == [[(1, 0), (0, 1), (1, 1)]]
     rows = read_table(tmp_path / "scores.csv")
     assert len(rows) == 4 and before.splitlines()[1] in (tmp_path / "scores.csv").read_text()
-    # Tables and scores are of all that is there, not of what was asked for last.
+    # The tables contain all runs of the folder, not only those of the last command.
     experiment("mujoco", first, PLAN, tmp_path, data=files)
     assert [(r["medium"], r["seeds"]) for r in read_table(tmp_path / "summary.csv")] == [
         ("1", "2"),
@@ -120,7 +120,7 @@ def test_runs_of_other_settings_are_not_reused(tmp_path):
     claim(there, asdict(cooled) | {"experiment": "mujoco", "data": "built-in"})
     with pytest.raises(LobsDICEError, match="cooldown differ"):
         experiment("mujoco", TOY, PLAN, here, reuse=[there])
-    with pytest.raises(LobsDICEError, match="steps differ"):  # what a cooldown depends on
+    with pytest.raises(LobsDICEError, match="steps differ"):  # a cooldown depends on them
         experiment("mujoco", TOY, replace(cooled, steps=16), here, reuse=[there])
 
 
@@ -174,7 +174,7 @@ def test_at_least_one_program_trains_at_a_time(tmp_path):
 
 
 def table(scores: dict[str, np.ndarray]):
-    """Rows with one evaluation on the way, better by 5 for the first seed, and the last one."""
+    """Rows of two evaluations per run. The first score is 5 higher for seed 0."""
     rows = []
     for name, runs in scores.items():
         for (seed, task), score in np.ndenumerate(runs):

@@ -17,7 +17,7 @@ from lobsdice.experiments.control.trials import failures, fleets, run_all
 
 
 def test_runs_that_share_shapes_are_one_fleet():
-    """Walker2d and halfcheetah have as many numbers in their states and actions."""
+    """Walker2d and halfcheetah have states and actions of the same sizes."""
     groups = fleets(Grid(algorithms=("lobsdice", "bc"), seeds=2, sizes=(1, 2)).trials())
     found = Counter((g[0].algorithm, len(g), len({t.environment for t in g})) for g in groups)
     assert found == {
@@ -64,9 +64,9 @@ def test_a_table_of_scores_says_where_the_weights_lie_but_no_losses(files, tmp_p
 def test_programs_that_train_at_a_time_end_as_they_do_one_by_one(
     files, tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setenv("JAX_ENABLE_X64", "1")  # as in this process, for those that are started
+    monkeypatch.setenv("JAX_ENABLE_X64", "1")  # for the new processes, as in this one
     hopper = [Trial(name, "hopper", (1, 1, 1), seed=0) for name in ("bc", "bco")]
-    trials = [*hopper, Trial("bc", "ant", (1, 1, 1), seed=0)]  # of which there are no files
+    trials = [*hopper, Trial("bc", "ant", (1, 1, 1), seed=0)]  # there are no files for Ant
     folders = {jobs: tmp_path / f"{jobs}" for jobs in (1, 2)}
     found = {j: run_all(trials, PLAN, files, f, jobs=j) for j, f in folders.items()}
     assert [row["algorithm"] for row in found[1]] == ["bc", "bco"] and found[1] == found[2]

@@ -1,4 +1,4 @@
-"""Counts drawn by splitting are the counts of trajectories."""
+"""Counts drawn at once have the distribution of counts of simulated trajectories."""
 
 import numpy as np
 import pytest

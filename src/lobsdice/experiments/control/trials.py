@@ -208,8 +208,8 @@ def _adopt(trials: Sequence[Trial], plan: Plan, others: Sequence[Path], folder: 
 
 def _serves(rows: list[Row], trial: Trial) -> bool:
     """True if the rows of a run have all measurements that the trial needs."""
-    needed = {"score", EXPERT_ERROR} if trial.labelled else {"score"}
-    return bool(rows) and all(needed <= row.keys() for row in rows)
+    measures = {"score", EXPERT_ERROR} if trial.labelled else {"score"}
+    return bool(rows) and all(measures <= row.keys() for row in rows)
 
 
 def _others(trials: Iterable[Trial], folder: Path) -> list[Row]:
