@@ -22,7 +22,7 @@ PROGRAM = f"""if True:
 
 
 def started_program() -> subprocess.Popen[str]:
-    """A program whose two workers are busy. Its stderr ends when the program and both workers end."""
+    """A program whose two workers are busy. Its stderr ends when all three have ended."""
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM], stderr=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -73,7 +73,7 @@ def test_a_script_needs_no_guard_and_its_folder_is_searched_but_not_the_current_
 
 
 def test_processes_are_reused_and_what_they_print_is_no_result(capfd):
-    job = "__import__('time').sleep(0.5) or __import__('os').getpid()"  # so that each process gets one
+    job = "__import__('time').sleep(0.5) or __import__('os').getpid()"  # one for each
     first, second = ({pid for _, pid in as_completed(eval, [job] * 2, 2)} for _ in range(2))
     assert first == second and len(first) == 2
     jobs = ["print('printed')", "__import__('os').environ['OPENBLAS_NUM_THREADS']"]
