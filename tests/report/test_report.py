@@ -13,8 +13,8 @@ from worlds import noise
 from lobsdice.data.episodes import mixture
 from lobsdice.environments.gym import make
 from lobsdice.environments.tasks.task import load
-from lobsdice.experiments.control.grid import Trial
 from lobsdice.experiments.control.fleet import TRIALS
+from lobsdice.experiments.control.grid import Trial
 from lobsdice.report import clips, compare_page
 from lobsdice.report.charts import Band, Chart, Line
 from lobsdice.report.curves import MEANING, groups, mean, thinned
