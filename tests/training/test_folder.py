@@ -90,7 +90,7 @@ def test_a_folder_is_used_once(folder):
     (folder.path / "config.json").unlink()
     with refused("already holds a run"):  # a checkpoint alone would be taken for the new run's
         folder.begin(RUN, {}, resume=False)
-    with refused("holds no run"):
+    with refused("is not a run folder"):
         folder.begin(RUN, {}, resume=True)
 
 
@@ -124,7 +124,7 @@ def test_a_file_is_no_folder(tmp_path):
         RunFolder(tmp_path / "file").begin(RUN, {}, resume=False)
     with refused("cannot write"):
         RunFolder(tmp_path / "file" / "below").begin(RUN, {}, resume=False)
-    with refused("holds no run"):
+    with refused("is not a run folder"):
         RunFolder(tmp_path / "file").config()
 
 

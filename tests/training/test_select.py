@@ -81,14 +81,16 @@ def test_returns_and_scores_are_never_looked_at(tmp_path):
 def test_what_cannot_be_ranked_is_a_sentence(tmp_path):
     with pytest.raises(LobsDICEError, match="nothing to choose from"):
         select([])
-    with pytest.raises(LobsDICEError, match="holds no run"):
+    with pytest.raises(LobsDICEError, match="is not a run folder"):
         select([tmp_path])
     one = make_run(tmp_path / "one", [(0.1,)])
     for name, change in {"two": {"data": "e"}, "three": {"hold_out": False}}.items():
         other = make_run(tmp_path / name, [(0.1,)], **change)
         with pytest.raises(LobsDICEError, match=f"run 0 of .*one and run 0 of .*{name} cannot"):
             select([one, other])
-    with pytest.raises(LobsDICEError, match="has not been evaluated yet"):
+    with pytest.raises(
+        LobsDICEError, match="has no metrics yet: training stopped before its first checkpoint"
+    ):
         select([make_run(tmp_path / "four", [()])])
     bare = make_run(tmp_path / "five", [(0.1,)])
     RunFolder(bare).write_rows([{"step": 3, "run": 0, "seed": 0, "policy_loss": 1.0}])
@@ -126,8 +128,8 @@ def test_the_command_leaves_out_what_is_no_run_yet(tmp_path, capsys):
     begun = make_run(tmp_path / "two", [()])
     assert main(["select", str(folder), str(tmp_path / "page.html"), str(begun)]) == 0
     assert capsys.readouterr().err.splitlines() == [
-        f"left out: {tmp_path / 'page.html'} holds no run",
-        f"left out: {begun} has not been evaluated yet",
+        f"left out: {tmp_path / 'page.html'} is not a run folder",
+        f"left out: {begun} has no metrics yet: training stopped before its first checkpoint",
     ]
     assert main(["select", str(tmp_path / "page.html")]) == 2
-    assert capsys.readouterr().err == f"error: {tmp_path / 'page.html'} holds no run\n"
+    assert capsys.readouterr().err == f"error: {tmp_path / 'page.html'} is not a run folder\n"

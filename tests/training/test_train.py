@@ -171,7 +171,7 @@ def test_another_run_is_not_resumed(whole, change, sentence):
 
 
 def test_there_must_be_something_to_resume(tmp_path, whole):
-    with pytest.raises(LobsDICEError, match="holds no run"):
+    with pytest.raises(LobsDICEError, match="is not a run folder"):
         train(SMALL, DATA, out=tmp_path / "nothing", resume=True, **COMMON)
     with pytest.raises(LobsDICEError, match="already holds a run"):
         train(SMALL, DATA, out=whole[0], **COMMON)

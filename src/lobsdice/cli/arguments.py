@@ -138,5 +138,7 @@ def refuse_overwriting(inputs: Sequence[str], outputs: Sequence[Path]) -> None:
     taken = {Path(path).resolve() for path in inputs}
     for path in outputs:
         if path.resolve() in taken:
-            raise LobsDICEError(f"{path}: named twice; every output needs a name of its own")
+            raise LobsDICEError(
+                f"{path} is an input or another output, too; each output needs its own name"
+            )
         taken.add(path.resolve())

@@ -82,7 +82,7 @@ class RunFolder:
             if set(config) != {"run", "made_with", "about"}:
                 raise ValueError("it has other keys than lobsdice writes")
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise LobsDICEError(f"{self.path} holds no run") from error
+            raise LobsDICEError(f"{self.path} is not a run folder") from error
         except (OSError, ValueError, TypeError) as error:
             raise LobsDICEError(f"{path} cannot be read: {error}") from error
         return config

@@ -119,7 +119,9 @@ def _candidates(folder: RunFolder) -> list[Candidate]:
     for row in folder.rows():
         runs.setdefault(row["run"], []).append({k: row[k] for k in COLUMNS if k in row})
     if not runs:
-        raise LobsDICEError(f"{folder.path} has not been evaluated yet")
+        raise LobsDICEError(
+            f"{folder.path} has no metrics yet: training stopped before its first checkpoint"
+        )
     return [candidate for rows in runs.values() for candidate in _of_run(folder, rows)]
 
 

@@ -77,7 +77,7 @@ def test_a_recording_is_not_overwritten(lobsdice, files):
     before = files["demos"].read_bytes()
     named = ("--expert", files["demos"], "--offline", files["logs"])
     result = lobsdice("audit", *named, "-o", files["demos"])
-    assert result.code == 2 and "every output needs a name of its own" in result.err
+    assert result.code == 2 and "each output needs its own name" in result.err
     assert files["demos"].read_bytes() == before
 
 

@@ -36,5 +36,5 @@ def test_convert_to_an_unknown_format_writes_nothing(lobsdice, tmp_path, recordi
 def test_no_output_replaces_an_input(lobsdice, recording):
     before = recording.read_bytes()
     result = lobsdice("data", "convert", recording, recording, "--drop-actions")
-    assert result.code == 2 and "named twice" in result.err
+    assert result.code == 2 and "is an input or another output, too" in result.err
     assert recording.read_bytes() == before

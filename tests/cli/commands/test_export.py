@@ -129,11 +129,15 @@ def test_the_policy_itself_is_never_replaced(lobsdice, tmp_path):
     path = tmp_path / "p.policy"
     make_policy(BOX).save(path)
     result = lobsdice("export", path, "--onnx", path, "--force")
-    assert result.code == 2 and "named twice" in result.err
+    assert result.code == 2 and "is an input or another output, too" in result.err
     assert load_policy(path).action_space == BOX
     twice = tmp_path / "same"
     result = lobsdice("export", path, "--onnx", twice, "--numpy", twice)
-    assert result.code == 2 and "named twice" in result.err and not twice.exists()
+    assert (
+        result.code == 2
+        and "is an input or another output, too" in result.err
+        and not twice.exists()
+    )
 
 
 PAGE = Path(__file__).parents[3] / "docs" / "deploy.md"
@@ -181,4 +185,4 @@ def test_a_missing_extra_is_one_line(lobsdice, tmp_path, monkeypatch, folder, pa
 
 def test_a_folder_without_a_run_is_one_line(lobsdice, tmp_path):
     result = lobsdice("export", tmp_path, "--onnx", tmp_path / "p.onnx")
-    assert (result.code, result.err) == (2, f"error: {tmp_path} holds no run\n")
+    assert (result.code, result.err) == (2, f"error: {tmp_path} is not a run folder\n")

@@ -312,7 +312,7 @@ def test_run_folders_are_compared_side_by_side(lobsdice, world, browser, tmp_pat
     out = tmp_path / "runs.html"
     words = (world / "run", "--compare", world / "run", other, tmp_path, "-o", out)
     result = lobsdice("report", *words)
-    assert result.code == 0 and result.err == f"left out: {tmp_path} holds no run\n"
+    assert result.code == 0 and result.err == f"left out: {tmp_path} is not a run folder\n"
     browser.open(out)
     assert browser.text("h1") == "2 run folders side by side"
     assert browser.text("table[aria-label='Differing settings']") == "settingrunotheralpha0.10.5"
@@ -329,4 +329,4 @@ def test_a_comparison_needs_another_run(lobsdice, world):
 
 def test_a_folder_without_a_run_is_an_error(lobsdice, tmp_path):
     result = lobsdice("report", tmp_path)
-    assert result.code == 2 and result.err == f"error: {tmp_path} holds no run\n"
+    assert result.code == 2 and result.err == f"error: {tmp_path} is not a run folder\n"

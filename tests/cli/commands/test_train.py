@@ -245,7 +245,7 @@ def test_changed_data_is_not_resumed(lobsdice, tmp_path):
 def test_there_must_be_a_run_to_resume_or_evaluate(lobsdice, tmp_path):
     for words in (["resume"], ["evaluate", "--env", "CartPole-v1"]):
         result = lobsdice(words[0], tmp_path, *words[1:])
-        assert (result.code, result.err) == (2, f"error: {tmp_path} holds no run\n")
+        assert (result.code, result.err) == (2, f"error: {tmp_path} is not a run folder\n")
 
 
 def test_settings_of_another_version_are_not_resumed(lobsdice, tmp_path):
@@ -258,7 +258,8 @@ def test_a_missing_package_is_one_line(lobsdice, world, tmp_path, monkeypatch):
         (["--tensorboard"], "tensorboardX", "tensorboard"),
         (["--wandb", "project"], "wandb", "wandb"),
     ):
-        monkeypatch.setitem(sys.modules, package, None)
+        for name in [package, *(m for m in sys.modules if m.startswith(f"{package}."))]:
+            monkeypatch.setitem(sys.modules, name, None)
         result = lobsdice(*small(world, "--out", tmp_path / "run", *flag))
         assert result.code == 2 and f"needs {package}, which is not installed" in result.err
         assert result.err.endswith(f"pip install 'lobsdice[{extra}]'\n")
