@@ -10,7 +10,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from lobsdice import tabular as tabular
-    from lobsdice.algorithms import *  # noqa: F403
+    from lobsdice.algorithms import *  # noqa: F403 # pyright: ignore[reportWildcardImportFromLibrary]
     from lobsdice.data.audit import Audit as Audit, audit as audit
     from lobsdice.data.episodes import (
         Episodes as Episodes,

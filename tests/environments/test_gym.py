@@ -3,7 +3,7 @@ import sys
 import pytest
 
 from lobsdice.environments.gym import make, rollout
-from lobsdice.environments.tasks.behaviour import policy_of
+from lobsdice.environments.tasks.behaviour import behaviour_of
 from lobsdice.environments.tasks.collect import episode_seed
 from lobsdice.environments.tasks.table import TASKS
 from lobsdice.errors import LobsDICEError
@@ -12,7 +12,7 @@ from lobsdice.errors import LobsDICEError
 def test_a_rollout_uses_its_seed_up_nowhere():
     env, act, seed = (
         make(TASKS["hopper"]),
-        policy_of(TASKS["hopper"], "random"),
+        behaviour_of(TASKS["hopper"], "random"),
         episode_seed(0, "random", 0),
     )
     first, second = rollout(env, act, seed), rollout(env, act, seed)

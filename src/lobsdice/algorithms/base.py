@@ -97,7 +97,7 @@ def at_least(bound: int, *, default: Any) -> Any:
     return field(default=default, metadata={"bounds": (bound, None)})
 
 
-def between(low: int, high: int, *, default: Any) -> Any:
+def within(low: int, high: int, *, default: Any) -> Any:
     """A hyperparameter from `low` to `high`, both allowed."""
     return field(default=default, metadata={"bounds": (low, high)})
 
@@ -106,12 +106,12 @@ Class = TypeVar("Class", bound=type)
 
 
 @dataclass_transform(
-    frozen_default=True, kw_only_default=True, field_specifiers=(field, at_least, between)
+    frozen_default=True, kw_only_default=True, field_specifiers=(field, at_least, within)
 )
 def hyperparameters(cls: Class) -> Class:
     """Make a frozen dataclass whose float fields are leaves to JAX and whose others are static.
 
-    The bounds of `at_least` and `between` are checked when an object is made.
+    The bounds of `at_least` and `within` are checked when an object is made.
     """
     cls.__post_init__ = _check_bounds
     cls = dataclass(frozen=True, kw_only=True)(cls)

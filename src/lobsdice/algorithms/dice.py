@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jax
 from jaxtyping import Array, Float, Int, Key
 
-from lobsdice.algorithms.base import at_least, between as bounded, hyperparameters
+from lobsdice.algorithms.base import at_least, hyperparameters, within
 from lobsdice.algorithms.batch import Batch, at
 from lobsdice.algorithms.discriminator import Discriminating, state_critic_penalty
 from lobsdice.algorithms.networks import Scalar, make_policy
@@ -28,9 +28,9 @@ class Nets(NamedTuple):
 
 @hyperparameters
 class Dice(Discriminating):
-    """The hyperparameters of LobsDICE, DemoDICE, DemoDICEfO and SMODICE."""
+    """The hyperparameters of LobsDICE (both forms), DemoDICE, DemoDICEfO and SMODICE."""
 
-    gamma: float = bounded(0, 1, default=0.99)
+    gamma: float = within(0, 1, default=0.99)
     """Discount; 1 is allowed."""
     nu_penalty: float = at_least(0, default=1e-4)
     """Weight of the squared gradient of ν."""

@@ -25,7 +25,7 @@ import jax
 from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Key
 
-from lobsdice.algorithms.base import Metrics, at_least, between, hyperparameters
+from lobsdice.algorithms.base import Metrics, at_least, hyperparameters, within
 from lobsdice.algorithms.batch import Batch, beside
 from lobsdice.algorithms.critics import ActorCritic, Nets
 from lobsdice.algorithms.networks import Features, PolicyNet
@@ -52,7 +52,7 @@ class IQLearn(ActorCritic):
     citation: ClassVar = "Garg et al. 2021, arXiv:2106.12142"
     needs: ClassVar = "labelled demonstrations (s, a, s'), or demonstrations (s, s')"
 
-    gamma: float = between(0, 1, default=0.99)
+    gamma: float = within(0, 1, default=0.99)
     """Discount."""
     alpha: float = at_least(0, default=0.5)
     """The square of the reward has the weight 1/(4α)."""

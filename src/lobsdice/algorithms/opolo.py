@@ -26,7 +26,7 @@ import jax.numpy as jnp
 from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Int, Key
 
-from lobsdice.algorithms.base import Metrics, add_penalties, at_least, between, hyperparameters
+from lobsdice.algorithms.base import Metrics, add_penalties, at_least, hyperparameters, within
 from lobsdice.algorithms.batch import Batch, beside, pairs, state_actions
 from lobsdice.algorithms.critics import ActorCritic, Twins, critic_rates, make_twins
 from lobsdice.algorithms.discriminator import Discriminating, discrimination, ratio_loss
@@ -55,7 +55,7 @@ class OPOLO(Discriminating, ActorCritic):
     citation: ClassVar = "Zhu et al. 2020, arXiv:2102.13185"
     needs: ClassVar = STATE_PAIRS
 
-    gamma: float = between(0, 1, default=0.99)
+    gamma: float = within(0, 1, default=0.99)
     """Discount."""
     cloning_weight: float = at_least(0, default=0.1)
     """Weight of cloning the actions that the inverse dynamics model infers for the expert."""

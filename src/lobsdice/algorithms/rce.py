@@ -28,7 +28,7 @@ from jax.lax import stop_gradient
 from jax.nn import sigmoid, softplus
 from jaxtyping import Array, Float, Key
 
-from lobsdice.algorithms.base import Metrics, at_least, between, hyperparameters
+from lobsdice.algorithms.base import Metrics, at_least, hyperparameters, within
 from lobsdice.algorithms.batch import Batch, beside, state_actions
 from lobsdice.algorithms.critics import ActorCritic, Nets, Twins
 from lobsdice.algorithms.networks import Categorical, PolicyNet
@@ -60,7 +60,7 @@ class RCE(ActorCritic):
     citation: ClassVar = "Eysenbach et al. 2021, arXiv:2103.12656"
     needs: ClassVar = STATES
 
-    gamma: float = between(0, 1, default=0.99)
+    gamma: float = within(0, 1, default=0.99)
     """Discount: success is wanted after about 1/(1-γ) steps."""
     success_weight: float = at_least(0, default=2.5)
     """λ, the weight of success beside cloning the data."""

@@ -3,6 +3,7 @@
 from typing import ClassVar, Protocol, TypeVar
 
 from lobsdice.algorithms.base import Algorithm
+from lobsdice.errors import LobsDICEError
 
 
 class Listed(Algorithm, Protocol):
@@ -26,5 +27,9 @@ Kind = TypeVar("Kind", bound=type)
 
 def register(kind: Kind) -> Kind:
     """Register an algorithm under the name of its module; decorates its class."""
-    ALGORITHMS[kind.__module__.rpartition(".")[2]] = kind
+    name = kind.__module__.rpartition(".")[2]
+    known = ALGORITHMS.setdefault(name, kind)
+    if known.__module__ != kind.__module__:
+        raise LobsDICEError(f"there is an algorithm {name!r} already; rename the new one's module")
+    ALGORITHMS[name] = kind
     return kind

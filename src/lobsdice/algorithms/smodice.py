@@ -25,7 +25,7 @@ from typing import ClassVar
 from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Key
 
-from lobsdice.algorithms.base import Metrics, add_penalties, between, hyperparameters
+from lobsdice.algorithms.base import Metrics, add_penalties, hyperparameters, within
 from lobsdice.algorithms.batch import Batch, at
 from lobsdice.algorithms.dice import Dice, Nets, make_nets
 from lobsdice.algorithms.discriminator import discrimination, ratio_loss
@@ -55,7 +55,7 @@ class SMODICE(Dice):
     citation: ClassVar = "Ma et al. 2022, arXiv:2202.02433"
     needs: ClassVar = STATES
 
-    gamma: float = between(0, 1, default=0.99)
+    gamma: float = within(0, 1, default=0.99)
     """Discount; 1 is allowed unless `chi2` is set."""
     chi2: bool = False
     """Use the χ² divergence instead of KL. The paper has both."""

@@ -1,5 +1,7 @@
 """Aggregates over tasks and seeds with bootstrap intervals, after Agarwal et al. (2021).
 
+Their library, rliable, would bring pandas, seaborn and arch along for these two functions.
+
 The interquartile mean over all runs of all tasks is robust to single bad seeds and uses more data
 than a median. Intervals are percentiles of bootstrap samples. These resample the seeds within each
 task, so that every task keeps its weight. `benchmarks/rliable_agreement.py` compares both with the

@@ -28,7 +28,7 @@ Rows = Float32[np.ndarray, "n width"]
 PerRow = Float[np.ndarray, " n"]
 
 #: An exported policy: a function of rows and a seed (None: the likeliest action) to actions.
-Act = Callable[[Rows, int | None], np.ndarray]
+ExportedPolicy = Callable[[Rows, int | None], np.ndarray]
 
 
 def likely_observations(policy: Policy, count: int = 1000, *, seed: int = 0) -> Rows:
@@ -59,7 +59,7 @@ def draw_noise(policy: Policy, seed: int, count: int) -> Rows:
 
 
 def require_agreement(
-    path: Path, policy: Policy, observations: Rows, act: Act, *, stochastic: bool
+    path: Path, policy: Policy, observations: Rows, act: ExportedPolicy, *, stochastic: bool
 ) -> float:
     """Return the largest difference; raise if it exceeds `AGREEMENT`."""
     seed = SEED if stochastic else None

@@ -1,4 +1,4 @@
-"""HTML elements, tables and whole pages. Whatever is not `Html` is escaped."""
+"""HTML elements as functions, so that no text enters a page unescaped and none needs a template."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -16,7 +16,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, Int64, Key
 
-from lobsdice.algorithms.base import Algorithm, Metrics, at_least, between, hyperparameters
+from lobsdice.algorithms.base import Algorithm, Metrics, at_least, hyperparameters, within
 from lobsdice.algorithms.batch import Batch
 from lobsdice.data.prepare import Data
 
@@ -42,9 +42,9 @@ class Options:
     """Gradient steps."""
     batch_size: int = at_least(1, default=512)
     """Rows of each part of the data in a step."""
-    average: float = between(0, 1, default=0.999)
+    average: float = within(0, 1, default=0.999)
     """Decay of the running average of the policy's weights. The averaged policy is kept."""
-    cooldown: float = between(0, 1, default=0.0)
+    cooldown: float = within(0, 1, default=0.0)
     """Last share of the steps (0 to 1) in which the learning rates fall linearly to zero."""
     hold_out: bool = True
     """Keep one row in sixteen out of training, to measure on it how well training goes."""

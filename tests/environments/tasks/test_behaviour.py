@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from lobsdice.environments.tasks.behaviour import policy_of
+from lobsdice.environments.tasks.behaviour import behaviour_of
 from lobsdice.environments.tasks.table import SOURCES, TASKS
 
 
@@ -9,7 +9,7 @@ from lobsdice.environments.tasks.table import SOURCES, TASKS
 def test_every_policy_acts_inside_the_bounds(task):
     spec, rng = TASKS[task], np.random.default_rng(0)
     for source in SOURCES:
-        act = policy_of(spec, source)
+        act = behaviour_of(spec, source)
         states = rng.normal(0, 10, (50, spec.state_size)).astype(np.float32)
         actions = np.stack([act(state, rng) for state in states])
         assert actions.shape == (50, spec.action_size) and actions.dtype == np.float32

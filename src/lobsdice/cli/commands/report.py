@@ -2,16 +2,15 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
 from lobsdice.cli.arguments import Page, readable
 from lobsdice.errors import LobsDICEError
-from lobsdice.report import compare_page, run_page
-from lobsdice.report.gather import gather
-from lobsdice.report.html import write_page
-from lobsdice.report.run_record import RunRecord, read_run
+
+if TYPE_CHECKING:
+    from lobsdice.report.run_record import RunRecord
 
 
 @dataclass(frozen=True)
@@ -43,13 +42,19 @@ class Report:
     """Leave out the clip."""
 
     def __call__(self) -> None:
+        from lobsdice.report.html import write_page
+        from lobsdice.report.run_record import read_run
+
         out = self.out or self.folder / ("comparison.html" if self.compare else "report.html")
         run = read_run(self.folder)
         write_page(out, self.comparison(run) if self.compare else self.report(run))
         print(f"wrote {out}")
 
-    def report(self, run: RunRecord) -> str:
+    def report(self, run: "RunRecord") -> str:
         """Return the page of one run folder."""
+        from lobsdice.report import run_page
+        from lobsdice.report.gather import gather
+
         found = gather(
             run,
             environment=self.env or run.environment,
@@ -58,8 +63,11 @@ class Report:
         )
         return run_page.page(found)
 
-    def comparison(self, run: RunRecord) -> str:
+    def comparison(self, run: "RunRecord") -> str:
         """Return the page of several run folders."""
+        from lobsdice.report import compare_page
+        from lobsdice.report.run_record import read_run
+
         runs = {self.folder.resolve(): run}
         for folder, other in readable(self.compare, read_run).items():
             runs.setdefault(folder.resolve(), other)

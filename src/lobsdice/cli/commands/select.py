@@ -2,14 +2,16 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
 from lobsdice.cli import output
 from lobsdice.cli.arguments import readable
 from lobsdice.errors import LobsDICEError
-from lobsdice.training.select import CRITERION, Choice, choice, rank
+
+if TYPE_CHECKING:
+    from lobsdice.training.select import Choice
 
 #: Measures in the table besides the criterion: 80 columns have room for these; --json has more.
 SHOWN = ("action_error", "effective_share")
@@ -39,6 +41,8 @@ class Select:
     """Print JSON instead of a table."""
 
     def __call__(self) -> None:
+        from lobsdice.training.select import CRITERION, rank
+
         if self.top is not None and self.top < 1:
             raise LobsDICEError(f"--top is {self.top}; it must be at least 1")
         found = rank(self.choices(), checkpoints=self.checkpoints)
@@ -54,8 +58,10 @@ class Select:
         if kept is not None:
             print(f"take {kept.policy}, of step {kept.step}")
 
-    def choices(self) -> list[Choice]:
+    def choices(self) -> "list[Choice]":
         """Read the folders and leave out those without runs; a single folder must have some."""
+        from lobsdice.training.select import choice
+
         if len(self.folders) == 1:
             return [choice(self.folders[0])]
         return list(readable(self.folders, choice).values())

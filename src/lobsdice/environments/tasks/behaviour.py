@@ -56,7 +56,7 @@ class Uniform:
         return random.uniform(self.space.low, self.space.high).astype(np.float32)
 
 
-def policy_of(spec: Spec, source: str) -> Act:
+def behaviour_of(spec: Spec, source: str) -> Act:
     """The behaviour policy of a source: a shipped one if the table has its noise, or uniform."""
     if source not in spec.noise:
         return Uniform(spec.action_space)

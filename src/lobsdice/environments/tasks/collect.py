@@ -17,7 +17,7 @@ from lobsdice.data.episodes import Episodes
 from lobsdice.data.formats import write
 from lobsdice.data.machine import cores
 from lobsdice.environments.gym import Act, Recording, rollout, shared_environment
-from lobsdice.environments.tasks.behaviour import policy_of
+from lobsdice.environments.tasks.behaviour import behaviour_of
 from lobsdice.environments.tasks.table import SOURCES, Spec, spec_of
 from lobsdice.environments.workers import as_completed
 from lobsdice.errors import LobsDICEError
@@ -111,7 +111,7 @@ def check_counts(counts: Mapping[str, int]) -> None:
 
 @cache
 def _policy(task: str, source: str) -> Act:
-    return policy_of(spec_of(task), source)
+    return behaviour_of(spec_of(task), source)
 
 
 def _jobs(task: str, wanted: Mapping[str, range], seed: int, workers: int) -> list[Job]:

@@ -1,4 +1,4 @@
-"""Programs in processes of their own, several at a time, each with a log file.
+"""Programs that end with this process, which no executor of Python promises; each has a log file.
 
 The standard input of each is a pipe from this process, which nothing is written to. It closes when
 this process ends in any way, and `end_with_parent` then ends the program.
