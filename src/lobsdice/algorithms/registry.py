@@ -28,8 +28,7 @@ Kind = TypeVar("Kind", bound=type)
 def register(kind: Kind) -> Kind:
     """Register an algorithm under the name of its module; decorates its class."""
     name = kind.__module__.rpartition(".")[2]
-    known = ALGORITHMS.setdefault(name, kind)
-    if known.__module__ != kind.__module__:
+    if ALGORITHMS.get(name, kind).__module__ != kind.__module__:
         raise LobsDICEError(f"there is an algorithm {name!r} already; rename the new one's module")
     ALGORITHMS[name] = kind
     return kind

@@ -236,7 +236,7 @@ def test_walks_on_a_small_grid_are_of_one_rate():
 
 @pytest.mark.parametrize(("demonstrated", "logged"), [(1.0, 4.0), (4.0, 1.0)])
 def test_a_weaker_or_stronger_controller_is_of_the_same_rate(demonstrated, logged):
-    """Where paths from rest to rest cross, several weak steps look like a strong one."""
+    """Several weak steps look like a strong one where paths from rest to rest cross."""
 
     def controlled(count: int, gain: float) -> Episodes:
         place = np.random.default_rng([count, 0]).uniform(-1, 1, (count, 2))
