@@ -10,11 +10,9 @@ from lobsdice.errors import LobsDICEError
 
 
 def test_a_rollout_uses_its_seed_up_nowhere():
-    env, act, seed = (
-        make(TASKS["hopper"]),
-        behaviour_of(TASKS["hopper"], "random"),
-        episode_seed(0, "random", 0),
-    )
+    spec = TASKS["hopper"]
+    env, act = make(spec), behaviour_of(spec, "random")
+    seed = episode_seed(spec, 0, "random", 0)
     first, second = rollout(env, act, seed), rollout(env, act, seed)
     assert (first.observations == second.observations).all()
 

@@ -9,11 +9,13 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float32, Float64, Int64
 
-from lobsdice.environments.tasks.table import TASKS, Spec
+from lobsdice.environments.tasks.table import BUILT_IN, ROOM, Spec, task_of
 from lobsdice.errors import LobsDICEError, missing, require
 
 #: Words of the error for a package that is not installed.
 NEEDED_BY, EXTRA = "the environment", "mujoco"
+#: The ids of the worlds begin with this; Gymnasium knows them once their package is imported.
+NAMESPACE = "lobsdice/"
 #: A function from an observation to an action. All its randomness is from the generator.
 Act = Callable[[np.ndarray, np.random.Generator], Any]
 
@@ -35,23 +37,24 @@ class Recording(NamedTuple):
     terminated: bool
 
 
-def versions() -> dict[str, str]:
-    """The versions of the packages behind the environments, which are not imported."""
+def versions(spec: Spec) -> dict[str, str]:
+    """The versions of the packages behind a task's environment, which are not imported."""
     found = {}
-    for package in ("gymnasium", "mujoco"):
+    for package in spec.packages:
         try:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError as error:
-            raise missing(package, needed_by=NEEDED_BY, extra=EXTRA) from error
+            raise missing(package, needed_by=NEEDED_BY, extra=spec.extra) from error
     return found
 
 
 def make(environment: Spec | str, *, render_mode: str | None = None) -> Environment:
     """Make the environment of a built-in task, or of a Gymnasium id."""
-    spec = TASKS.get(environment) if isinstance(environment, str) else environment
-    packages = ["mujoco", "gymnasium"] if spec else ["gymnasium"]
-    *_, gymnasium = (require(name, needed_by=NEEDED_BY, extra=EXTRA) for name in packages)
+    spec = _spec(environment) if isinstance(environment, str) else environment
+    gymnasium = _required(spec)
     name, options = (spec.environment, spec.options) if spec else (str(environment), {})
+    if name.startswith(NAMESPACE):
+        importlib.import_module(ROOM)
     with _quiet_mujoco():
         try:
             return gymnasium.make(
@@ -60,6 +63,21 @@ def make(environment: Spec | str, *, render_mode: str | None = None) -> Environm
         except gymnasium.error.Error as error:
             reason = str(error).splitlines()[0]
             raise LobsDICEError(f"Gymnasium cannot make {name!r}: {reason}") from error
+
+
+def _spec(environment: str) -> Spec | None:
+    """The task of a name or of a world's id. Other ids mean Gymnasium's environments as they are,
+    without the options of a task."""
+    return task_of(environment) if environment.startswith(NAMESPACE) else BUILT_IN.get(environment)
+
+
+def _required(spec: Spec | None) -> Any:
+    """Gymnasium; raise if a package that the task needs is not installed."""
+    if spec is not None:
+        versions(spec)
+        if "mujoco" in spec.packages:
+            require("mujoco", needed_by=NEEDED_BY, extra=spec.extra)
+    return require("gymnasium", needed_by=NEEDED_BY, extra=EXTRA)
 
 
 #: The environment of a name, made once per process.

@@ -71,7 +71,7 @@ def test_hopper_terminates_exactly_when_it_falls_and_the_fallen_state_is_recorde
     env = make(TASKS["hopper"])
     for source, episodes in hopper.items():
         for i, start in enumerate(episodes.step_starts):
-            seed = episode_seed(3, source, i).generate_state(1, np.uint64)[0]
+            seed = episode_seed(TASKS["hopper"], 3, source, i).generate_state(1, np.uint64)[0]
             state, _ = env.reset(seed=int(seed))
             healthy = []
             for action in episodes.actions[start : start + episodes.lengths[i]]:
@@ -90,7 +90,7 @@ def test_an_episode_that_outlives_the_limit_is_truncated():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"task": "cartpole", "counts": {"random": 1}}, "hopper, walker2d, halfcheetah, ant"),
+        ({"task": "humanoid", "counts": {"random": 1}}, "hopper, walker2d, halfcheetah, ant, grid"),
         ({"task": "hopper", "counts": {"replay": 1}}, "expert, medium, random"),
         ({"task": "hopper", "counts": {"random": -1}}, "cannot take -1 random episodes"),
         ({"task": "hopper", "counts": {"random": 0}}, "every count is 0"),

@@ -114,10 +114,10 @@ def test_the_fingerprint_changes_with_the_seed_the_policy_and_the_versions(monke
     seen.add(task.fingerprint(spec, 0))
     seen.add(task.fingerprint(spec, 1))
     seen.add(task.fingerprint(TASKS["ant"], 0))
-    monkeypatch.setattr(task, "versions", lambda: {**versions(), "mujoco": "0"})
+    monkeypatch.setattr(task, "versions", lambda spec: {**versions(spec), "mujoco": "0"})
     seen.add(task.fingerprint(spec, 0))
     (tmp_path / "other").write_bytes(b"weights")
-    monkeypatch.setattr(task, "policy_file", lambda spec, source: tmp_path / "other")
+    monkeypatch.setattr(task, "files_of", lambda spec: [tmp_path / "other"])
     seen.add(task.fingerprint(spec, 0))
     assert len(seen) == 5
 
@@ -138,7 +138,7 @@ def test_labels_are_the_actions_of_the_demonstrations(hopper):
     ("options", "message"),
     [
         ({"name": "humanoid"}, "no task 'humanoid'; the tasks are hopper, walker2d"),
-        ({"offline": {"replay": 1}}, f"the sources are {', '.join(SOURCES)}"),
+        ({"offline": {"replay": 1}}, f"sources are {', '.join(SOURCES)}"),
         ({"expert": 0}, "at least one demonstration"),
         ({"offline": {"random": 0}}, "one offline episode"),
     ],

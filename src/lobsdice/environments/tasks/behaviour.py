@@ -1,21 +1,23 @@
-"""The behaviour policies of the tasks' data: two trained ones for each task, and a uniform one.
+"""The behaviour policies of the tasks' data: trained or scripted ones, and a uniform one.
 
-The trained ones were made for this project with soft actor-critic. A file
-`policies/<task>_<source>.npz` holds w0, b0, w1, b1, w2, b2 of a ReLU network whose last layer gives
-[mean, log_std].
+The worlds have scripted controllers. The MuJoCo tasks have two policies each, made for this project
+with soft actor-critic. A file `policies/<task>_<source>.npz` holds w0, b0, w1, b1, w2, b2 of a ReLU
+network whose last layer gives [mean, log_std].
 """
 
+import importlib
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float32
 
-from lobsdice.data.spaces import Box
+from lobsdice.data.spaces import ActionSpace, Box
 from lobsdice.environments.gym import Act
-from lobsdice.environments.tasks.table import Spec
+from lobsdice.environments.tasks.table import MuJoCo, Spec, World
 
 FOLDER = Path(__file__).with_name("policies")
+WORLDS_FOLDER = Path(__file__).parent.with_name("worlds")
 
 #: The range that log_std was clipped to in training.
 LOG_STD = (np.float32(-10), np.float32(2))
@@ -50,24 +52,37 @@ class TrainedBehaviour:
 class Uniform:
     """Actions drawn uniformly from the space."""
 
-    space: Box
+    space: ActionSpace
 
-    def __call__(self, observation: State, random: np.random.Generator) -> Action:
+    def __call__(self, observation: State, random: np.random.Generator) -> Action | int:
+        if not isinstance(self.space, Box):
+            return int(random.integers(self.space.n))
         return random.uniform(self.space.low, self.space.high).astype(np.float32)
 
 
 def behaviour_of(spec: Spec, source: str) -> Act:
-    """The behaviour policy of a source: a shipped one if the table has its noise, or uniform."""
-    if source not in spec.noise:
+    """The behaviour policy of a source."""
+    if source == "random":
         return Uniform(spec.action_space)
+    if isinstance(spec, World):
+        return importlib.import_module(spec.module).CONTROLLERS[source]
+    assert isinstance(spec, MuJoCo)
     with np.load(policy_file(spec, source), allow_pickle=False) as file:
         layers = tuple((file[f"w{i}"], file[f"b{i}"]) for i in range(len(file.files) // 2))
     return TrainedBehaviour(layers, spec.noise[source])
 
 
-def policy_file(spec: Spec, source: str) -> Path:
+def policy_file(spec: MuJoCo, source: str) -> Path:
     """The file of a source's shipped policy."""
     return FOLDER / f"{spec.name}_{source}.npz"
+
+
+def files_of(spec: Spec) -> list[Path]:
+    """The files that a task's episodes depend on: shipped policies, or the code of a world."""
+    if isinstance(spec, MuJoCo):
+        return [policy_file(spec, source) for source in sorted(spec.noise)]
+    assert isinstance(spec, World)
+    return [WORLDS_FOLDER / f"{spec.module.rpartition('.')[2]}.py"]
 
 
 def _affine(x: np.ndarray, weights: np.ndarray, bias: np.ndarray) -> np.ndarray:

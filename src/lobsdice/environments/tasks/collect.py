@@ -18,7 +18,7 @@ from lobsdice.data.formats import write
 from lobsdice.data.machine import cores
 from lobsdice.environments.gym import Act, Recording, rollout, shared_environment
 from lobsdice.environments.tasks.behaviour import behaviour_of
-from lobsdice.environments.tasks.table import SOURCES, Spec, spec_of
+from lobsdice.environments.tasks.table import Spec, spec_of
 from lobsdice.environments.workers import as_completed
 from lobsdice.errors import LobsDICEError
 
@@ -47,7 +47,7 @@ def collect(
 
     The same seed gives the same bytes for any number of `workers` (default: one per processor).
     """
-    check_counts(counts)
+    check_counts(spec_of(task), counts)
     wanted = {source: range(n) for source, n in counts.items() if n}
     if not wanted:
         raise LobsDICEError("there are no episodes to collect: every count is 0")
@@ -87,23 +87,22 @@ def collect_ranges(
 
 def roll_out(job: Job) -> list[Recording]:
     """The episodes of a job."""
-    env, act = shared_environment(job.task), _policy(job.task, job.source)
-    return [
-        rollout(env, act, episode_seed(job.seed, job.source, i)) for i in range(job.start, job.stop)
-    ]
+    env, act, spec = shared_environment(job.task), _policy(job.task, job.source), spec_of(job.task)
+    seeds = (episode_seed(spec, job.seed, job.source, i) for i in range(job.start, job.stop))
+    return [rollout(env, act, seed) for seed in seeds]
 
 
-def episode_seed(seed: int, source: str, index: int) -> np.random.SeedSequence:
+def episode_seed(spec: Spec, seed: int, source: str, index: int) -> np.random.SeedSequence:
     """The seed of one episode of a source."""
-    return np.random.SeedSequence(seed, spawn_key=(SOURCES.index(source), index))
+    return np.random.SeedSequence(seed, spawn_key=(spec.sources.index(source), index))
 
 
-def check_counts(counts: Mapping[str, int]) -> None:
-    """Raise if a key is not a source or a count is negative."""
+def check_counts(spec: Spec, counts: Mapping[str, int]) -> None:
+    """Raise if a key is not a source of the task or a count is negative."""
     for source, count in counts.items():
-        if source not in SOURCES:
+        if source not in spec.sources:
             raise LobsDICEError(
-                f"there is no source {source!r}; the sources are {', '.join(SOURCES)}"
+                f"{spec.name} has no source {source!r}; its sources are {', '.join(spec.sources)}"
             )
         if count < 0:
             raise LobsDICEError(f"cannot take {count} {source} episodes")
@@ -117,7 +116,7 @@ def _policy(task: str, source: str) -> Act:
 def _jobs(task: str, wanted: Mapping[str, range], seed: int, workers: int) -> list[Job]:
     """Small jobs. Those with long episodes come first, so that none is left to the end."""
     jobs = []
-    for source in sorted(wanted, key=SOURCES.index):
+    for source in sorted(wanted, key=spec_of(task).sources.index):
         numbers = wanted[source]
         size = min(max(len(numbers) // (workers * JOBS_PER_WORKER), 1), CHUNK)
         for start in range(numbers.start, numbers.stop, size):

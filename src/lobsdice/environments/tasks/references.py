@@ -4,10 +4,13 @@ They are measured over episodes of `collect`, so with the behaviour policies of 
 kept in `references.json` beside this file:
 
     python -m lobsdice.environments.tasks.references --episodes 200 --seed 1000
+
+With `--tasks grid reach`, only these are measured, and the others keep what they have.
 """
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tyro
@@ -17,31 +20,48 @@ from lobsdice.data.episodes import Episodes
 from lobsdice.data.files import atomic
 from lobsdice.environments.gym import versions
 from lobsdice.environments.tasks.collect import collect
-from lobsdice.environments.tasks.table import REFERENCES, TASKS
+from lobsdice.environments.tasks.table import BUILT_IN, REFERENCES, spec_of
 from lobsdice.errors import LobsDICEError
 
 MEASURED = ("expert", "random")
 
 
 def measure(
-    *, episodes: int = 200, seed: int = 1000, workers: int | None = None, path: Path = REFERENCES
+    *,
+    tasks: tuple[str, ...] = tuple(BUILT_IN),
+    episodes: int = 200,
+    seed: int = 1000,
+    workers: int | None = None,
+    path: Path = REFERENCES,
 ) -> None:
-    """Measure the reference returns of every task and write them to a file.
+    """Measure the reference returns of tasks and write them to a file.
 
     The default seed differs from that of the data, so the episodes are independent of it.
     """
     if episodes < 2:
         raise LobsDICEError(f"a standard error needs at least 2 episodes, not {episodes}")
     counts = {source: episodes for source in MEASURED}
-    measured = {}
-    for task in TASKS:
+    used = {name: found for task in tasks for name, found in versions(spec_of(task)).items()}
+    record = _kept(path, seed, used)
+    for task in tasks:
         collected = collect(task, counts, seed=seed, workers=workers)
-        measured[task] = {source: _summary(collected[source]) for source in MEASURED}
-        for source, row in measured[task].items():
-            out.print(f"{task} {source}: {row['mean']:.1f} ± {row['standard_error']:.1f}")
+        rows = {source: _summary(collected[source]) for source in MEASURED}
+        record["returns"][task] = rows
+        for source, row in rows.items():
+            out.print(f"{task} {source}: {row['mean']:.3g} ± {row['standard_error']:.2g}")
     with atomic(path) as temporary:
-        record = {"seed": seed, "versions": versions(), "returns": measured}
         temporary.write_text(json.dumps(record, indent=2) + "\n")
+
+
+def _kept(path: Path, seed: int, used: dict[str, str]) -> dict[str, Any]:
+    """What the file has; nothing if that was measured with another seed or other versions."""
+    new = {"seed": seed, "versions": used, "returns": {}}
+    if not path.exists():
+        return new
+    kept = json.loads(path.read_text())
+    if kept["seed"] != seed or kept["versions"] | used != used | kept["versions"]:
+        return new
+    return kept | {"versions": kept["versions"] | used}
 
 
 def _summary(episodes: Episodes) -> dict[str, float | int]:
