@@ -71,7 +71,7 @@ class Reach(gymnasium.Env[State, Action]):
     def render(self) -> Any:
         picture = Raster(-BORDER, -BORDER, BORDER, BORDER)
         picture.disk(*GOAL, GOAL_RADIUS, GREEN)
-        picture.disk(0, 0, PILLAR_RADIUS, GREY)
+        picture.disk(0.0, 0.0, PILLAR_RADIUS, GREY)
         x, y, vx, vy = self._state
         picture.disk(x, y, 0.04, BLUE)
         picture.segment((x, y), (x + 0.3 * vx + 1e-6, y + 0.3 * vy), 0.02, BLUE)
