@@ -67,3 +67,43 @@ def divergence(p, q):
     seen = np.argwhere(q > 0)
     p = cp.hstack([p[i, j] for i, j in seen])
     return cp.sum(cp.rel_entr(p, q[q > 0]))
+
+
+class Task(NamedTuple):
+    """An MDP with final states, an expert who reaches the goal among them, and the logs' policy."""
+
+    mdp: tabular.MDP
+    final: list[int]
+    goal: int
+    expert: np.ndarray
+    behaviour: np.ndarray
+
+    def world(self, terminal: str) -> World:
+        """The world in which `terminal` says what follows a final state."""
+        mdp = tabular.with_ends(self.mdp, self.final, terminal)
+        d_expert = tabular.pair_occupancy(mdp, tabular.occupancy(mdp, self.expert))
+        logs = tabular.occupancy(mdp, self.behaviour)
+        return World(mdp, d_expert, logs, self.expert, self.behaviour)
+
+    def success(self, policy) -> float:
+        """The probability of reaching the goal at last."""
+        steps = np.einsum("sa,sat->st", policy, self.world("stay").mdp.transition)
+        return float((self.mdp.initial @ np.linalg.matrix_power(steps, 2**16))[self.goal])
+
+
+def goal_and_pits(slip=0.0, gamma=0.95, noise=0.0) -> Task:
+    """A 4x4 grid with a goal in the far corner and two pits.
+
+    A share `slip` of the moves, and a share `noise` of the expert's actions, is random.
+    """
+    side, goal, final = 4, 15, [15, 5, 11]
+    y, x = np.divmod(np.arange(side**2), side)
+    moves = ((0, 1), (0, -1), (1, 0), (-1, 0))
+    clip = [np.clip(y + dy, 0, side - 1) * side + np.clip(x + dx, 0, side - 1) for dy, dx in moves]
+    sure = np.eye(side**2)[np.stack(clip, axis=1)]
+    transition = (1 - slip) * sure + slip * sure.mean(1, keepdims=True)
+    mdp = tabular.MDP(transition, np.eye(side**2)[0], gamma)
+    discounted = tabular.with_ends(tabular.MDP(transition, mdp.initial, 0.95), final, "stay")
+    reward = np.repeat(np.eye(side**2)[goal][:, None], 4, axis=1)
+    best = tabular.greedy(tabular.optimal_action_value(discounted, reward))
+    return Task(mdp, final, goal, (1 - noise) * best + noise / 4, 0.2 * best + 0.8 / 4)

@@ -8,6 +8,8 @@ from lobsdice.tabular.baselines import (
     opolo,
     smodice,
 )
+from lobsdice.tabular.ends import with_ends
+from lobsdice.tabular.estimates import Estimates, estimate, truncation_loss
 from lobsdice.tabular.lobsdice import lobsdice, lobsdice_state
 from lobsdice.tabular.mdp import (
     MDP,
@@ -27,12 +29,14 @@ from lobsdice.tabular.solution import Clone, Solution
 __all__ = [
     "MDP",
     "Clone",
+    "Estimates",
     "Solution",
     "action_value",
     "bc",
     "bco",
     "demodice",
     "demodice_from_observation",
+    "estimate",
     "from_counts",
     "gradient_descent",
     "greedy",
@@ -46,5 +50,7 @@ __all__ = [
     "smodice",
     "softmax",
     "total_variation",
+    "truncation_loss",
     "value",
+    "with_ends",
 ]

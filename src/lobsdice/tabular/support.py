@@ -5,9 +5,11 @@ A flow is the occupancy d(s,a) of some policy.
 No probability has a small constant added to it. Instead:
 
 - A pair (s,a) that is not in the offline data has occupancy zero.
-- A state that the data enters but never leaves is a dead end. It becomes absorbing. The offline
-  distribution has no mass there, but every flow that enters it does. So the dead end gets the mass
-  that the occupancy of the behaviour policy has there, and the whole is scaled back to one.
+- A state that the data enters but never leaves is a dead end, such as the last state of a truncated
+  episode. It becomes absorbing. The offline distribution has no mass there, but every flow that
+  enters it does. So the dead end gets the mass that the occupancy of the behaviour policy has
+  there, and the whole is scaled back to one. Final states are no dead ends: the data says what
+  follows them (`estimates`).
 - A pair (s,a) is left out if it makes the objective infinite: its successor pairs have no expert
   mass. Then every pair that may lead to a state without remaining pairs is left out, and so on. If
   an initial state has no pair left, the problem is infeasible.
