@@ -6,7 +6,7 @@ file holds its equations and nothing more. See docs/adding_an_algorithm.md.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Protocol, TypeVar, dataclass_transform, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeVar, dataclass_transform, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -37,6 +37,11 @@ class Algorithm(Protocol):
         """True if it learns from demonstrations with actions."""
         ...
 
+    @property
+    def goes_on(self) -> bool:
+        """True if it needs to see what follows the end of an episode."""
+        ...
+
     def init(self, key: Key[Array, ""], state_size: int, space: ActionSpace) -> Any:
         """Fresh networks: a NamedTuple with a field `policy`."""
         ...
@@ -65,9 +70,10 @@ class Algorithm(Protocol):
 
 
 class Defaults:
-    """The choices of most algorithms: no penalties, no labels, no targets, no further measures."""
+    """The choices of simple algorithms: no penalties, labels, ends, targets or further measures."""
 
     penalty_every: int = 1
+    goes_on: ClassVar[bool] = False
 
     @property
     def needs_labels(self) -> bool:

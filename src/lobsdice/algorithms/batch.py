@@ -4,20 +4,25 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from lobsdice.data.prepare import Observations, Transitions
 from lobsdice.equations.ratio import Rows
 
 
 class Batch(NamedTuple):
-    """A small `Data`: rows drawn independently and uniformly from each of its parts."""
+    """A small `Data`: rows drawn independently from each of its parts.
+
+    Rows that follow an end have no action; see `networks`.
+    """
 
     init: Float[Any, "n0 state"]
     expert: Observations
     offline: Transitions
     labelled: Transitions | None = None
     """Demonstrations whose actions are known, if the data has some."""
+    expert_ended: Bool[Any, " n"] | None = None
+    """True for the rows of `expert` that follow an end; None if there are none."""
 
 
 def beside(x: Float[Array, "n first"], y: Float[Array, "n second"]) -> Rows:

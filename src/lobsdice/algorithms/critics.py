@@ -4,7 +4,7 @@ The policy's own actions are handled by its `expect`: one differentiable sample 
 action, or the sum over all discrete ones.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,8 @@ from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.algorithms.base import Defaults, at_least, hyperparameters
 from lobsdice.algorithms.batch import beside
-from lobsdice.algorithms.networks import Features, Scalar, make_policy
+from lobsdice.algorithms.networks import Features, PolicyNet, Scalar, lacking, make_policy
+from lobsdice.data.prepare import Transitions
 from lobsdice.data.spaces import ActionSpace
 from lobsdice.equations.duals import Number, Values
 
@@ -35,6 +36,15 @@ def make_twins(key: Key[Array, ""], state_size: int, space: ActionSpace, width: 
     return Twins(*(Scalar(k, size, width) for k in jax.random.split(key)))
 
 
+def taken(policy: PolicyNet, rows: Transitions, key: Key[Array, ""]) -> Features:
+    """The features of the actions; of one of the policy's own where there is none.
+
+    After an end every action leads to the same place.
+    """
+    own = policy.features(policy.sample(rows.s, key))
+    return jnp.where(lacking(rows.a)[:, None], own, policy.features(rows.a))
+
+
 def follow(nets: Any, rate: Number) -> Any:
     """The networks with `target` moved by the share `rate` towards `critic` (Polyak averaging)."""
     target = jax.tree.map(lambda old, new: old + rate * (new - old), nets.target, nets.critic)
@@ -55,6 +65,8 @@ class Nets(NamedTuple):
 @hyperparameters
 class ActorCritic(Defaults):
     """The shared part of algorithms that consist of a policy, critics and their targets."""
+
+    goes_on: ClassVar = True
 
     tau: float = at_least(0, default=0.005)
     """Share of the way that the targets move to the critics in each step."""

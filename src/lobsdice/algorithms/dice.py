@@ -5,7 +5,7 @@ constant, in `log_weights`.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 from jaxtyping import Array, Float, Int, Key
@@ -29,6 +29,8 @@ class Nets(NamedTuple):
 @hyperparameters
 class Dice(Discriminating):
     """The hyperparameters of LobsDICE (both forms), DemoDICE, DemoDICEfO and SMODICE."""
+
+    goes_on: ClassVar = True
 
     gamma: float = within(0, 1, default=0.99)
     """Discount; 1 is allowed."""

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Key
 
 from lobsdice.algorithms.base import Metrics
 from lobsdice.algorithms.batch import Batch, pairs
-from lobsdice.algorithms.networks import PolicyNet, make_policy
+from lobsdice.algorithms.networks import PolicyNet, make_policy, without
 from lobsdice.data.prepare import Transitions
 from lobsdice.data.spaces import ActionSpace
 from lobsdice.equations.expectations import mean
@@ -46,4 +46,7 @@ def label_expert(net: Any, batch: Batch, key: Key[Array, ""]) -> Transitions:
     Actions are drawn, not the likeliest, so that all that lead from s to s' get their share.
     """
     s, s_next = batch.expert
-    return Transitions(s, stop_gradient(net.sample(pairs(batch.expert), key)), s_next)
+    a = stop_gradient(net.sample(pairs(batch.expert), key))
+    if batch.expert_ended is not None:
+        a = without(a, batch.expert_ended)
+    return Transitions(s, a, s_next)

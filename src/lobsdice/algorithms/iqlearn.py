@@ -27,7 +27,7 @@ from jaxtyping import Array, Float, Key
 
 from lobsdice.algorithms.base import Metrics, at_least, hyperparameters, within
 from lobsdice.algorithms.batch import Batch, beside
-from lobsdice.algorithms.critics import ActorCritic, Nets
+from lobsdice.algorithms.critics import ActorCritic, Nets, taken
 from lobsdice.algorithms.networks import Features, PolicyNet
 from lobsdice.algorithms.registry import register
 from lobsdice.data.prepare import Observations, Transitions
@@ -99,7 +99,7 @@ class IQLearn(ActorCritic):
             return phi(q(rows.s, action) - y, self.alpha)
 
         if isinstance(rows, Transitions):
-            gains = gain(policy.features(rows.a), None)
+            gains = gain(taken(policy, rows, key), None)
         else:
             gains = policy.expect(rows.s, gain, key)
         # The same key gives the same actions: terms that cancel on average cancel in each batch.

@@ -1,4 +1,8 @@
-"""Networks. Every leaf is a float array, so plain jax.jit, grad, vmap and scan work on them."""
+"""Networks. Every leaf is a float array, so plain jax.jit, grad, vmap and scan work on them.
+
+Rows may lack an action: it is NaN in a box and -1 in a finite set. Such a row has the likelihood 1
+and the error 0 under every policy, so that it never counts in cloning.
+"""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -6,7 +10,7 @@ from itertools import pairwise
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from lobsdice.data.spaces import LOG_STD_BOUNDS, MEAN_BOUND, ActionSpace, Box
 
@@ -16,6 +20,20 @@ Features = Float[Array, "n features"]
 #: Recorded actions are kept this far inside (-1, 1). The inverse tanh of an action at the bound is
 #: infinite, and a likelihood that tries to reach it makes the policy swing from step to step.
 ACTION_MARGIN = 1e-3
+
+
+def lacking(a: Float[Array, "*batch action"] | Int[Array, "*batch"]) -> Bool[Array, "*batch"]:
+    """True for the rows without an action."""
+    return a < 0 if jnp.issubdtype(a.dtype, jnp.integer) else jnp.isnan(a).any(axis=-1)
+
+
+def without(
+    a: Float[Array, "n action"] | Int[Array, " n"], rows: Bool[Array, " n"]
+) -> Float[Array, "n action"] | Int[Array, " n"]:
+    """The actions, but none in the given rows."""
+    if jnp.issubdtype(a.dtype, jnp.integer):
+        return jnp.where(rows, -1, a)
+    return jnp.where(rows[:, None], jnp.nan, a)
 
 
 class MLP(eqx.Module):
@@ -74,10 +92,11 @@ class TanhGaussian(eqx.Module):
         self, s: Float[Array, "*batch state"], a: Float[Array, "*batch action"]
     ) -> Float[Array, "*batch"]:
         mean, log_std = self.moments(s)
-        a = jnp.clip(a, -1 + ACTION_MARGIN, 1 - ACTION_MARGIN)
+        known = ~lacking(a)
+        a = jnp.clip(self.features(a), -1 + ACTION_MARGIN, 1 - ACTION_MARGIN)
         z = (jnp.arctanh(a) - mean) * jnp.exp(-log_std)
         gaussian = -0.5 * (z**2 + jnp.log(2 * jnp.pi)) - log_std
-        return jnp.sum(gaussian - jnp.log1p(-(a**2)), axis=-1)
+        return jnp.where(known, jnp.sum(gaussian - jnp.log1p(-(a**2)), axis=-1), 0.0)
 
     def sample(
         self, s: Float[Array, "*batch state"], key: Key[Array, ""]
@@ -87,8 +106,8 @@ class TanhGaussian(eqx.Module):
         return jnp.tanh(mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape))
 
     def features(self, a: Float[Array, "*batch action"]) -> Float[Array, "*batch action"]:
-        """Actions as other networks see them."""
-        return a
+        """Actions as other networks see them; 0 for a missing one."""
+        return jnp.where(jnp.isnan(a), 0.0, a)
 
     def expect(
         self,
@@ -109,7 +128,8 @@ class TanhGaussian(eqx.Module):
         self, s: Float[Array, "*batch state"], a: Float[Array, "*batch action"]
     ) -> Float[Array, "*batch"]:
         """The squared distance of the likeliest action from `a`, averaged over coordinates."""
-        return jnp.mean((jnp.tanh(self.moments(s)[0]) - a) ** 2, axis=-1)
+        squares = (jnp.tanh(self.moments(s)[0]) - self.features(a)) ** 2
+        return jnp.where(lacking(a), 0.0, jnp.mean(squares, axis=-1))
 
 
 class Categorical(eqx.Module):
@@ -124,14 +144,15 @@ class Categorical(eqx.Module):
         self, s: Float[Array, "*batch state"], a: Int[Array, "*batch"]
     ) -> Float[Array, "*batch"]:
         log_probs = jax.nn.log_softmax(self.net(s))
-        return jnp.take_along_axis(log_probs, jnp.expand_dims(a, -1), axis=-1).squeeze(-1)
+        chosen = jnp.take_along_axis(log_probs, jnp.expand_dims(a, -1), axis=-1).squeeze(-1)
+        return jnp.where(lacking(a), 0.0, chosen)
 
     def sample(self, s: Float[Array, "*batch state"], key: Key[Array, ""]) -> Int[Array, "*batch"]:
         """Draw an action at each state; unlike `expect`, this is not differentiable."""
         return jax.random.categorical(key, self.net(s))
 
     def features(self, a: Int[Array, "*batch"]) -> Float[Array, "*batch count"]:
-        """Actions as other networks see them: one-hot."""
+        """Actions as other networks see them: one-hot, and all zero for a missing one."""
         return jax.nn.one_hot(a, self.net.weights[-1].shape[-1])
 
     def expect(
@@ -154,7 +175,8 @@ class Categorical(eqx.Module):
         self, s: Float[Array, "*batch state"], a: Int[Array, "*batch"]
     ) -> Float[Array, "*batch"]:
         """0 if the likeliest action is `a`, else 1."""
-        return jnp.where(jnp.argmax(self.net(s), axis=-1) == a, 0.0, 1.0)
+        right = jnp.argmax(self.net(s), axis=-1) == a
+        return jnp.where(right | lacking(a), 0.0, 1.0)
 
 
 PolicyNet = TanhGaussian | Categorical

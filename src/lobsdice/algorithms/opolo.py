@@ -27,8 +27,8 @@ from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.algorithms.base import Metrics, add_penalties, at_least, hyperparameters, within
-from lobsdice.algorithms.batch import Batch, beside, pairs, state_actions
-from lobsdice.algorithms.critics import ActorCritic, Twins, critic_rates, make_twins
+from lobsdice.algorithms.batch import Batch, beside, pairs
+from lobsdice.algorithms.critics import ActorCritic, Twins, critic_rates, make_twins, taken
 from lobsdice.algorithms.discriminator import Discriminating, discrimination, ratio_loss
 from lobsdice.algorithms.inverse import inverse_errors, inverse_loss, label_expert, make_inverse
 from lobsdice.algorithms.networks import PolicyNet, Scalar, make_policy
@@ -101,13 +101,14 @@ class OPOLO(Discriminating, ActorCritic):
         self, policy: PolicyNet, critic: Any, r: Values, batch: Batch, key: Key[Array, ""]
     ) -> Float[Array, ""]:
         """L(π, Q) on the batch."""
-        k_init, k_next = jax.random.split(key)
+        k_init, k_next, k_taken = jax.random.split(key, 3)
 
         def value(s, key):
             return policy.expect(s, lambda action, _: critic(beside(s, action)), key)
 
-        q = critic(state_actions(policy, batch.offline))
-        e = residual(r, q, value(batch.offline.s_next, k_next), self.gamma)
+        rows = batch.offline
+        q = critic(beside(rows.s, taken(policy, rows, k_taken)))
+        e = residual(r, q, value(rows.s_next, k_next), self.gamma)
         return dual(value(batch.init, k_init), e, gamma=self.gamma, alpha=0.0)
 
     def diagnose(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> Metrics:

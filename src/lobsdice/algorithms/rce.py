@@ -29,9 +29,9 @@ from jax.nn import sigmoid, softplus
 from jaxtyping import Array, Float, Key
 
 from lobsdice.algorithms.base import Metrics, at_least, hyperparameters, within
-from lobsdice.algorithms.batch import Batch, beside, state_actions
-from lobsdice.algorithms.critics import ActorCritic, Nets, Twins
-from lobsdice.algorithms.networks import Categorical, PolicyNet
+from lobsdice.algorithms.batch import Batch, beside
+from lobsdice.algorithms.critics import ActorCritic, Nets, Twins, taken
+from lobsdice.algorithms.networks import Categorical, PolicyNet, lacking
 from lobsdice.algorithms.registry import STATES, register
 from lobsdice.data.prepare import Transitions
 from lobsdice.equations.duals import Number, Values
@@ -89,13 +89,14 @@ class RCE(ActorCritic):
     def _critic_loss(
         self, policy: PolicyNet, critic: Any, w: Values, batch: Batch, key: Key[Array, ""]
     ) -> Float[Array, ""]:
-        s_success = batch.expert.s
+        s_success, rows = batch.expert.s, batch.offline
+        k_success, k_taken = jax.random.split(key)
 
         def at_success(action, _):
             return softplus(-critic(beside(s_success, action)))
 
-        success = policy.expect(s_success, at_success, key)
-        logit = critic(state_actions(policy, batch.offline))
+        success = policy.expect(s_success, at_success, k_success)
+        logit = critic(beside(rows.s, taken(policy, rows, k_taken)))
         return (1 - self.gamma) * mean(success) + mean(recursion_loss(logit, w, self.gamma))
 
     def _policy_loss(
@@ -113,11 +114,15 @@ class RCE(ActorCritic):
 
 
 def cloning_error(policy: PolicyNet, rows: Transitions, key: Key[Array, ""]) -> Values:
-    """The squared distance of the policy's actions from the data's; -log π(a|s) if discrete."""
+    """The squared distance of the policy's actions from the data's; -log π(a|s) if discrete.
+
+    It is 0 where the data has no action.
+    """
     if isinstance(policy, Categorical):
         return -policy.log_prob(rows.s, rows.a)
 
     def distance(action, _):
-        return jnp.mean((action - rows.a) ** 2, axis=-1)
+        squares = (action - policy.features(rows.a)) ** 2
+        return jnp.where(lacking(rows.a), 0.0, jnp.mean(squares, axis=-1))
 
     return policy.expect(rows.s, distance, key)

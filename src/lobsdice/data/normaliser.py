@@ -19,19 +19,16 @@ class Normaliser(NamedTuple):
 
     mean: Float32[np.ndarray, " width"]
     scale: Float32[np.ndarray, " width"]
-    indicator: bool = False
-    """True if states end in a feature that is 1 for the absorbing state and 0 for all others."""
     names: tuple[str, ...] = ()
     """The names of the columns of an observation, if they are known."""
 
-    def __call__(self, observations: Float[np.ndarray, "*n width"]) -> Float32[np.ndarray, "*n _"]:
-        states = ((observations - self.mean) / self.scale).astype(np.float32, copy=False)
-        if self.indicator:
-            states = np.concatenate([states, np.zeros_like(states[..., :1])], axis=-1)
-        return states
+    def __call__(
+        self, observations: Float[np.ndarray, "*n width"]
+    ) -> Float32[np.ndarray, "*n width"]:
+        return ((observations - self.mean) / self.scale).astype(np.float32, copy=False)
 
 
-def fit_normaliser(offline: Episodes, *, indicator: bool = False) -> Normaliser:
+def fit_normaliser(offline: Episodes) -> Normaliser:
     """The normaliser with the mean and the standard deviation + 1e-3 of the offline states.
 
     Final states do not count, because no action is taken there.
@@ -40,8 +37,7 @@ def fit_normaliser(offline: Episodes, *, indicator: bool = False) -> Normaliser:
     mean = states.mean(axis=0, dtype=np.float64)
     deviation = states.std(axis=0, dtype=np.float64, mean=mean[None])
     scale = deviation + SCALE_OFFSET
-    moments = (mean.astype(np.float32), scale.astype(np.float32))
-    return Normaliser(*moments, indicator, offline.observation_names)
+    return Normaliser(mean.astype(np.float32), scale.astype(np.float32), offline.observation_names)
 
 
 def scale_remarks(episodes: Episodes, deviation: Float[np.ndarray, " width"]) -> list[str]:

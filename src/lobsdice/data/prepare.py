@@ -1,18 +1,12 @@
 """Training data, built once from episodes and never changed.
 
-Two choices are options, because the paper and the authors' code disagree or are silent on them.
-
-`initial` chooses the states that stand for the initial distribution p0:
+`initial` chooses the states that stand for the initial distribution p0, because the paper and the
+authors' code disagree:
     first       the first state of each offline episode (default; as in the authors' code)
     all         every offline state but the final ones (as in appendix I.2 of the paper)
 
-`terminal` chooses the next state of the last transition of an episode that terminated:
-    keep        the true final state (default)
-    absorbing   an absorbing state, marked by an extra feature, that leads to itself
-                (discriminator-actor-critic, Kostrikov et al. 2019)
-    restart     the first state of the next episode (as in the authors' code)
-    drop        none: these transitions are left out
-Truncated episodes always keep their true final state.
+The final states of episodes that terminated are kept apart, in `Data.ends`. What follows them is an
+option of training; see docs/mathematics/ends.md. Truncated episodes have no end.
 """
 
 import warnings
@@ -20,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
-from jaxtyping import Float, Float32, Int, Int64
+from jaxtyping import Bool, Float, Float32, Int, Int64
 
 from lobsdice.data.episodes import Episodes, check_states
 from lobsdice.data.normaliser import SCALE_OFFSET, Normaliser, fit_normaliser, scale_remarks
@@ -29,10 +23,8 @@ from lobsdice.data.spaces import ActionSpace, Box
 from lobsdice.errors import DataWarning, LobsDICEError
 
 Initial = Literal["first", "all"]
-Terminal = Literal["keep", "absorbing", "restart", "drop"]
 
 States = Float32[np.ndarray, "n state"]
-InnerActions = Float32[np.ndarray, "n action"] | Int64[np.ndarray, " n"]
 
 
 class Observations(NamedTuple):
@@ -53,6 +45,16 @@ class Transitions(NamedTuple):
     s_next: Float[Any, "n state"]
 
 
+class Ends(NamedTuple):
+    """The final states of the episodes that terminated."""
+
+    expert: Float32[np.ndarray, "e state"]
+    offline: Float32[np.ndarray, "o state"]
+    source: Int64[np.ndarray, " o"]
+    """The place in `Data.source_names` of each offline episode's source; for measures only."""
+    labelled: Float32[np.ndarray, "l state"] | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Data:
     """The data that training sees; states are normalised."""
@@ -69,6 +71,10 @@ class Data:
     """Demonstrations with actions, for the algorithms that need some."""
     episode: Int64[np.ndarray, " n"] | None = None
     """The number of each offline transition's episode, if it is known; for measures only."""
+    ends: Ends | None = None
+    """Final states; None if no episode terminated."""
+    every: int = 1
+    """Only every n-th transition of the demonstrations was kept."""
 
     @property
     def state_size(self) -> int:
@@ -81,7 +87,6 @@ def prepare(
     offline: Episodes,
     *,
     initial: Initial | str = "first",
-    terminal: Terminal | str = "keep",
     every: int = 1,
     allow_leak: bool = False,
     labelled: Episodes | None = None,
@@ -95,54 +100,49 @@ def prepare(
     an error unless `allow_leak` is true. In small discrete worlds such pairs occur by chance.
     """
     _check_options(expert, offline, initial, every)
-    if not allow_leak:
-        _refuse_leak(observations(expert, every=every), observations(offline))
-    normaliser = fit_normaliser(offline, indicator=terminal == "absorbing")
-    for remark in scale_remarks(offline, normaliser.scale - np.float32(SCALE_OFFSET)):
-        warnings.warn(f"the offline data: {remark}", DataWarning, stacklevel=2)
-    steps = _steps(offline, terminal)
-    table = _state_table(offline, normaliser)
     if labelled is not None:
         _check_labelled(labelled, offline)
+    if not allow_leak:
+        _refuse_leak(observations(expert, every=every), observations(offline))
+    normaliser = fit_normaliser(offline)
+    for remark in scale_remarks(offline, normaliser.scale - np.float32(SCALE_OFFSET)):
+        warnings.warn(f"the offline data: {remark}", DataWarning, stacklevel=2)
+    table, source = normaliser(offline.observations), _sources(offline)
     return Data(
         init=table[offline.starts if initial == "first" else offline.step_rows],
-        expert=observations(expert, terminal=terminal, every=every, normaliser=normaliser),
-        offline=Transitions(table[steps.row], _actions(offline, steps), table[steps.next_row]),
+        expert=observations(expert, every=every, normaliser=normaliser),
+        offline=transitions(offline, normaliser=normaliser),
         normaliser=normaliser,
         action_space=_space(offline),
-        source=_sources(offline)[steps.episode],
+        source=source[offline.step_episodes],
         source_names=offline.source_names or ("offline",),
         labelled=None
         if labelled is None
-        else transitions(labelled, terminal=terminal, every=every, normaliser=normaliser),
-        episode=steps.episode,
+        else transitions(labelled, every=every, normaliser=normaliser),
+        episode=offline.step_episodes,
+        ends=_ends(expert, offline, labelled, normaliser),
+        every=every,
     )
 
 
 def observations(
-    episodes: Episodes,
-    *,
-    terminal: Terminal | str = "keep",
-    every: int = 1,
-    normaliser: Normaliser | None = None,
+    episodes: Episodes, *, every: int = 1, normaliser: Normaliser | None = None
 ) -> Observations:
     """The state pairs (s, s') of some episodes."""
-    steps = _steps(episodes, terminal, every)
-    table = _state_table(episodes, normaliser or _identity(episodes, terminal))
-    return Observations(table[steps.row], table[steps.next_row])
+    rows = episodes.step_rows[_kept(episodes, every)]
+    table = (normaliser or _identity(episodes))(episodes.observations)
+    return Observations(table[rows], table[rows + 1])
 
 
 def transitions(
-    episodes: Episodes,
-    *,
-    terminal: Terminal | str = "keep",
-    every: int = 1,
-    normaliser: Normaliser | None = None,
+    episodes: Episodes, *, every: int = 1, normaliser: Normaliser | None = None
 ) -> Transitions:
     """The transitions (s, a, s') of some episodes with actions."""
-    steps = _steps(episodes, terminal, every)
-    table = _state_table(episodes, normaliser or _identity(episodes, terminal))
-    return Transitions(table[steps.row], _actions(episodes, steps), table[steps.next_row])
+    s, s_next = observations(episodes, every=every, normaliser=normaliser)
+    space, actions = _space(episodes), episodes.actions
+    assert actions is not None
+    actions = space.encode(actions) if isinstance(space, Box) else actions
+    return Transitions(s, actions[_kept(episodes, every)], s_next)
 
 
 def count_leaked(expert: Observations, offline: Observations | Transitions) -> int:
@@ -151,82 +151,25 @@ def count_leaked(expert: Observations, offline: Observations | Transitions) -> i
     return int(shared_rows(ours, theirs).sum())
 
 
-class _Steps(NamedTuple):
-    """Steps between rows of a table of states. Its last row may be the absorbing state."""
-
-    action_row: Int64[np.ndarray, " n"]
-    """-1 for the steps from the absorbing state to itself, which have no action."""
-    episode: Int64[np.ndarray, " n"]
-    row: Int64[np.ndarray, " n"]
-    next_row: Int64[np.ndarray, " n"]
+def _kept(episodes: Episodes, every: int) -> Bool[np.ndarray, " steps"]:
+    return episodes.step_numbers % every == 0
 
 
-def _steps(episodes: Episodes, terminal: Terminal | str, every: int = 1) -> _Steps:
-    if terminal not in _TERMINAL:
-        raise LobsDICEError(f"`terminal` is {terminal!r}; it must be one of {_list(Terminal)}")
-    step, episode, row = np.arange(episodes.steps), episodes.step_episodes, episodes.step_rows
-    kept = episodes.step_numbers % every == 0
-    steps = _where(_Steps(step, episode, row, row + 1), kept)
-    ended = episodes.terminated[steps.episode] & (steps.next_row == episodes.ends[steps.episode])
-    steps = _TERMINAL[terminal](episodes, steps, ended)
-    if not len(steps.row):
-        raise LobsDICEError("no transitions are left: every episode terminated after one step")
-    return steps
+def _ends(
+    expert: Episodes, offline: Episodes, labelled: Episodes | None, normaliser: Normaliser
+) -> Ends:
+    def final(episodes: Episodes) -> States:
+        return normaliser(episodes.observations[episodes.ends[episodes.terminated]])
 
-
-def _restart(episodes: Episodes, steps: _Steps, ended: np.ndarray) -> _Steps:
-    next_start = np.roll(episodes.starts, -1)[steps.episode]
-    return steps._replace(next_row=np.where(ended, next_start, steps.next_row))
-
-
-def _absorb(episodes: Episodes, steps: _Steps, ended: np.ndarray) -> _Steps:
-    """Let each terminated episode enter the absorbing state and take one step from it to itself."""
-    absorbing = len(episodes.observations)
-    steps = steps._replace(next_row=np.where(ended, absorbing, steps.next_row))
-    who = steps.episode[ended]
-    there = np.full(len(who), absorbing)
-    loops = _Steps(np.full(len(who), -1), who, there, there)
-    return _Steps(*map(np.concatenate, zip(steps, loops, strict=True)))
-
-
-_TERMINAL = {
-    "keep": lambda episodes, steps, ended: steps,
-    "absorbing": _absorb,
-    "restart": _restart,
-    "drop": lambda episodes, steps, ended: _where(steps, ~ended),
-}
-
-
-def _where(steps: _Steps, mask: np.ndarray) -> _Steps:
-    return _Steps(*(field[mask] for field in steps))
-
-
-def _state_table(episodes: Episodes, normaliser: Normaliser) -> States:
-    """The normalised observations, and as a last row the absorbing state if there is one."""
-    table = normaliser(episodes.observations)
-    if not normaliser.indicator:
-        return table
-    absorbing = np.zeros((1, table.shape[1]), np.float32)
-    absorbing[0, -1] = 1
-    return np.concatenate([table, absorbing])
-
-
-def _identity(episodes: Episodes, terminal: Terminal | str) -> Normaliser:
-    width = episodes.state_size
-    return Normaliser(
-        np.zeros(width, np.float32), np.ones(width, np.float32), terminal == "absorbing"
+    source = _sources(offline)[offline.terminated]
+    return Ends(
+        final(expert), final(offline), source, None if labelled is None else final(labelled)
     )
 
 
-def _actions(episodes: Episodes, steps: _Steps) -> InnerActions:
-    space = _space(episodes)
-    actions = episodes.actions
-    assert actions is not None
-    if isinstance(space, Box):
-        actions = space.encode(actions)
-    chosen = actions[steps.action_row]
-    chosen[steps.action_row < 0] = 0
-    return chosen
+def _identity(episodes: Episodes) -> Normaliser:
+    width = episodes.state_size
+    return Normaliser(np.zeros(width, np.float32), np.ones(width, np.float32))
 
 
 def _space(episodes: Episodes) -> ActionSpace:

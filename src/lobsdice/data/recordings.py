@@ -8,7 +8,7 @@ from typing import NamedTuple
 from lobsdice import console
 from lobsdice.data.episodes import Episodes, mixture
 from lobsdice.data.formats import ReadOptions, read
-from lobsdice.data.prepare import Data, Initial, Terminal, prepare
+from lobsdice.data.prepare import Data, Initial, prepare
 from lobsdice.errors import LobsDICEError
 
 
@@ -28,10 +28,6 @@ class Preparation:
     initial: Initial = "first"
     """Offline states that stand for the initial states: the first state of each episode, or all
     states."""
-    terminal: Terminal = "keep"
-    """Next state of the last transition of an episode that terminated: the true final state (keep),
-    an absorbing state, or the first state of the next episode (restart); `drop` leaves the
-    transition out."""
     subsample: int = 1
     """Keep only every n-th transition of the demonstrations."""
     allow_leak: bool = False
@@ -45,7 +41,6 @@ class Preparation:
                 expert,
                 offline,
                 initial=self.initial,
-                terminal=self.terminal,
                 every=self.subsample,
                 allow_leak=self.allow_leak,
                 labelled=labelled,

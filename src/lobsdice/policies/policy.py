@@ -81,7 +81,6 @@ class Policy:
         arrays |= {"mean": self.normaliser.mean, "scale": self.normaliser.scale}
         arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
         facts = {
-            "indicator": self.normaliser.indicator,
             "action_space": self.action_space.to_json(),
             "observation_names": self.normaliser.names,
         }
@@ -101,9 +100,7 @@ class Policy:
 
     def layers(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """The weights and biases of each layer, for exports."""
-        # The indicator of the absorbing state is 0 for all observations, so its weights do nothing.
-        first = self.weights[0][: len(self.normaliser.mean)]
-        return list(zip((first, *self.weights[1:]), self.biases, strict=True))
+        return list(zip(self.weights, self.biases, strict=True))
 
     @cached_property
     def bounds(self) -> Bounds:
@@ -136,13 +133,14 @@ def load_policy(path: str | Path) -> Policy:
             facts = json.loads((file.metadata() or {})[FACTS])
             arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
         layers = range(sum(key.startswith("weight_") for key in arrays))
+        if facts.get("indicator"):  # by an earlier version: an input that is 0 in use
+            arrays["weight_0"] = arrays["weight_0"][:-1]
         policy = Policy(
             weights=tuple(arrays[f"weight_{i}"] for i in layers),
             biases=tuple(arrays[f"bias_{i}"] for i in layers),
             normaliser=Normaliser(
                 arrays["mean"],
                 arrays["scale"],
-                bool(facts["indicator"]),
                 tuple(map(str, facts.get("observation_names", ()))),
             ),
             action_space=space_from_json(facts["action_space"]),
@@ -160,7 +158,7 @@ def _check(policy: Policy) -> None:
     normaliser, space = policy.normaliser, policy.action_space
     outputs = 2 * space.size if isinstance(space, Box) else space.n
     width = len(normaliser.mean)
-    sizes = [width + normaliser.indicator, *(b.size for b in policy.biases)]
+    sizes = [width, *(b.size for b in policy.biases)]
     wanted = [*pairwise(sizes), *((n,) for n in sizes[1:]), (width,), (width,)]
     arrays = (*policy.weights, *policy.biases, normaliser.mean, normaliser.scale)
     if [x.shape for x in arrays] != wanted or sizes[-1] != outputs:

@@ -17,14 +17,15 @@ from jaxtyping import Array, Float, Float64, Int, Key
 
 from lobsdice.algorithms.base import Algorithm, Metrics
 from lobsdice.algorithms.batch import Batch, beside, pairs
-from lobsdice.algorithms.networks import PolicyNet
+from lobsdice.algorithms.networks import PolicyNet, lacking
 from lobsdice.data.neighbours import nearest
 from lobsdice.data.normaliser import SCALE_OFFSET
-from lobsdice.data.prepare import Data, Observations, Transitions
+from lobsdice.data.prepare import Data, Transitions
 from lobsdice.equations.duals import Number, Values
 from lobsdice.equations.ratio import Rows
 from lobsdice.errors import LobsDICEError
-from lobsdice.training.engine import State, held_out_rows
+from lobsdice.training.draws import end_counts, end_share, held_out_rows, with_ends
+from lobsdice.training.engine import State
 
 #: Largest number of rows of each part of the data on which a run is measured.
 ROWS_HELD_OUT = 2**12
@@ -71,32 +72,66 @@ class Inferred(NamedTuple):
     a: Float[Array, "*datas m action"] | Int[Array, "*datas m"]
 
 
-def hold_out(datas: Sequence[Data], *, apart: bool) -> tuple[HeldOut, tuple[str, ...]]:
-    """Evenly spaced held-out rows of each dataset, and the names of all sources.
+def hold_out(
+    cases: Sequence[tuple[Data, float]], *, restart: bool = False, apart: bool = True
+) -> tuple[HeldOut, tuple[str, ...]]:
+    """Held-out rows of each dataset with the mass of an end in it, and the names of all sources.
 
-    If `apart` is False, no rows were held out of training, and all rows serve.
+    `restart` is as in `draw_batch`. If `apart` is False, no rows were held out of training, and all
+    rows serve.
     """
+    datas = [data for data, _ in cases]
     names = tuple(dict.fromkeys(name for data in datas for name in data.source_names))
-    rows = [_rows(len(data.offline.s), apart) for data in datas]
-    n = min(ROWS_HELD_OUT, *map(len, rows))
-    held = [_held_out(data, n, apart, names) for data in datas]
+    sizes = [len(data.offline.s) for data in datas]
+    n = min(ROWS_HELD_OUT, *(len(held_out_rows(size)) if apart else size for size in sizes))
+    held = [_held_out(data, mass, n, names, restart, apart) for data, mass in cases]
     return jax.tree.map(lambda *xs: jnp.stack(xs), *held), names
 
 
-def _held_out(data: Data, n: int, apart: bool, names: tuple[str, ...]) -> HeldOut:
-    def take(part: Sequence[np.ndarray], *, apart: bool = False, n: int = n) -> list[Array]:
-        rows = _rows(len(part[0]), apart)
-        chosen = rows[np.arange(n) * len(rows) // n]
-        return [jnp.asarray(x[chosen]) for x in part]
+def _held_out(
+    data: Data, mass: float, n: int, names: tuple[str, ...], restart: bool, apart: bool
+) -> HeldOut:
+    init = data.init[_spread(len(data.init), n)]
+    everything, counts = with_ends(data), end_counts(data)
 
-    number = np.array([names.index(name) for name in data.source_names])
-    (init,) = take([data.init])
-    labelled = data.labelled and Transitions(*take(data.labelled))
-    expert = Observations(*take(data.expert, apart=apart))
-    *offline, source = take([*data.offline, number[data.source]], apart=apart)
-    batch = Batch(init, expert, Transitions(*offline), labelled)
-    shown = beside(*take(data.expert, n=ROWS_HELD_OUT))
-    return HeldOut(batch, source, shown, infer_actions(data))
+    def rows(i: int, *, apart: bool) -> tuple[Any, np.ndarray, np.ndarray]:
+        """Rows of a part, their numbers in it, and which of them follow an end."""
+        number, ended = _chosen(*counts[i], mass, n, apart=apart)
+        part: Any = everything[i]
+        part = type(part)(*(x[number] for x in part))
+        if restart:
+            part = part._replace(s_next=np.where(ended[:, None], init, part.s_next))
+        return part, number, ended
+
+    expert, _, expert_ended = rows(1, apart=apart)
+    offline, number, _ = rows(2, apart=apart)
+    labelled = everything.labelled and rows(3, apart=False)[0]
+    batch = Batch(init, expert, offline, labelled, expert_ended)
+    source = np.concatenate([data.source, *([data.ends.source] if data.ends else [])])[number]
+    place = np.array([names.index(name) for name in data.source_names])
+    shown = _spread(len(data.expert.s), ROWS_HELD_OUT)
+    return HeldOut(
+        batch=jax.tree.map(jnp.asarray, batch),
+        source=jnp.asarray(place[source]),
+        shown=beside(*(x[shown] for x in data.expert)),
+        inferred=infer_actions(data),
+    )
+
+
+def _chosen(
+    steps: int, ends: int, weight: float, mass: float, n: int, *, apart: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers of `n` evenly spaced rows with ends in their due share, and which are ends."""
+    few = round(n * float(end_share(steps, ends, mass * weight)))
+    of_steps, of_ends = (held_out_rows(x) if apart else np.arange(x) for x in (steps, ends))
+    of_steps = of_steps[_spread(len(of_steps), n - few)]
+    of_ends = steps + of_ends[_spread(len(of_ends), few)]
+    return np.concatenate([of_steps, of_ends]), np.arange(n) >= n - few
+
+
+def _spread(size: int, n: int) -> np.ndarray:
+    """The numbers of `n` evenly spaced rows of `size`."""
+    return np.arange(n) * size // max(n, 1)
 
 
 def infer_actions(data: Data) -> Inferred:
@@ -110,14 +145,10 @@ def infer_actions(data: Data) -> Inferred:
     def seen(s: np.ndarray, s_next: np.ndarray) -> np.ndarray:
         return np.concatenate([s, (s_next - s) / scale], axis=1)
 
-    rows = np.arange(INFERRED) * len(data.expert.s) // INFERRED
+    rows = _spread(len(data.expert.s), INFERRED)
     shown = (data.expert.s[rows], data.expert.s_next[rows])
     _, found = nearest(seen(*shown), seen(data.offline.s, data.offline.s_next))
     return Inferred(jnp.asarray(shown[0]), jnp.asarray(data.offline.a[found]))
-
-
-def _rows(size: int, apart: bool) -> np.ndarray:
-    return held_out_rows(size) if apart else np.arange(size)
 
 
 @partial(jax.jit, static_argnames=("names",))
@@ -157,11 +188,12 @@ def weight_measures(
 ) -> Metrics:
     """Measures of the shares w that offline rows have in the learned distribution d."""
     rows = batch.offline
+    acted = jnp.where(lacking(rows.a), 0.0, w)
     return {
         "effective_share": 1 / (len(w) * jnp.sum(w**2)),
         "largest_share": jnp.max(w),
         "flow_residual": flow_residual(w, batch, gamma),
-        "policy_distance": policy_distance(w, policy, rows, key),
+        "policy_distance": policy_distance(acted, policy, rows, key),
         "action_error": jnp.sum(w * policy.error(rows.s, rows.a)),
     }
 
@@ -221,8 +253,7 @@ def row_weights(algorithm: Algorithm, nets: Any, data: Data) -> RowWeights:
     `nets` are those of one run (of a fleet's state, `jax.tree.map(lambda x: x[i], state.nets)`).
     Shares sum to one, unless all weights are zero, as those of χ² may be. Row i is row i of
     `data.offline`, a transition of the offline episode `data.episode[i]`. The rows of an episode
-    are in the order of its steps. If the data was prepared with terminal = `drop`, terminal steps
-    are missing; with `absorbing`, one row for each terminated episode follows all others.
+    are in the order of its steps. Ends have no row here.
     """
     if not isinstance(algorithm, Weighing):
         raise LobsDICEError(f"{type(algorithm).__name__} does not weigh the offline data")
@@ -239,7 +270,7 @@ def shares(log_weights: RowWeights) -> RowWeights:
 def episode_weights(
     weights: RowWeights, data: Data, episodes: int
 ) -> Float64[np.ndarray, " episodes"]:
-    """The sum of the weights of each offline episode; 0 if all its steps were dropped."""
+    """The sum of the weights of each offline episode."""
     if data.episode is None:
         raise LobsDICEError("the data does not say which episode each transition belongs to")
     return np.bincount(data.episode, weights, minlength=episodes)

@@ -1,11 +1,11 @@
 """The one training loop: gradient, Adam, scan over steps, vmap over the runs of a fleet.
 
 The runs of a fleet share the shapes of their networks. They may differ in the seed, in float
-hyperparameters and in data. All data lies in one pool of arrays, and each run draws from its own
-slices of the pool. A chunk of steps is one compiled program.
+hyperparameters and in data. All data lies in one pool of arrays (`training.draws`), and each run
+draws from its own slices of the pool. A chunk of steps is one compiled program.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,24 +14,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float, Int, Int64, Key
+from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.algorithms.base import Algorithm, Metrics, at_least, hyperparameters, within
 from lobsdice.algorithms.batch import Batch
-from lobsdice.data.prepare import Data
+from lobsdice.training.draws import Slices, Terminal, draw_batch, end_mass
 
 ADAM = optax.scale_by_adam()
 #: Names of quantities that must stay finite, besides the metrics of the algorithm.
 GRADIENT, WEIGHTS = "gradient", "weights"
-#: Expert and offline rows are held out in blocks: the last BLOCK rows of each PERIOD. Single rows
-#: would not do, because neighbouring steps are nearly the same.
-PERIOD, BLOCK = 512, 32
-LEARNED = PERIOD - BLOCK
-#: 1 for the parts of a batch that have held-out rows. Initial states and labelled rows have none.
-DIVIDED = np.array([0, 1, 1, 0], np.int32)
-#: A batch has this many times fewer initial states than other rows. They enter losses as a mean
-#: with the small factor 1-γ, so a few are enough.
-INITIAL_SHARE = 4
 
 
 @hyperparameters
@@ -48,6 +39,9 @@ class Options:
     """Last share of the steps (0 to 1) in which the learning rates fall linearly to zero."""
     hold_out: bool = True
     """Keep one row in sixteen out of training, to measure on it how well training goes."""
+    terminal: Terminal = "restart"
+    """What follows the final state of an episode that terminated: a new start (restart), the same
+    state for ever (stay), or nothing (keep). Truncated episodes go on unseen."""
 
 
 @dataclass(frozen=True)
@@ -61,13 +55,6 @@ class Member:
     options: Options = field(default_factory=Options)
 
 
-class Slices(NamedTuple):
-    """The place of a run's rows in each part of the pool: the first row, and the number of rows."""
-
-    start: Int[Array, "... 4"]
-    size: Int[Array, "... 4"]
-
-
 class State(NamedTuple):
     """All that a run carries from step to step. Random numbers depend on seed and step alone."""
 
@@ -78,48 +65,6 @@ class State(NamedTuple):
     """The first step with a number that is not finite; -1 if there is none."""
     failed_in: Int[Array, "..."]
     """The quantities that were not finite in that step: bit i stands for entry i of `watched`."""
-
-
-def pack(datas: Sequence[Data]) -> tuple[Batch, Slices]:
-    """The pool with the rows of all datasets one after the other, and the slices of each."""
-    parts = [Batch(d.init, d.expert, d.offline, d.labelled) for d in datas]
-    pool = jax.tree.map(lambda *xs: jnp.asarray(np.concatenate(xs)), *parts)
-    size = np.array([[_rows(part) for part in parts_of_one] for parts_of_one in parts], np.int32)
-    start = np.cumsum(size, axis=0, dtype=np.int32) - size
-    return pool, Slices(jnp.asarray(start), jnp.asarray(size))
-
-
-def _rows(part: Any) -> int:
-    return len(jax.tree.leaves(part)[0]) if part is not None else 0
-
-
-def draw_batch(
-    key: Key[Array, ""], pool: Batch, slices: Slices, n: int, *, hold_out: bool = False
-) -> Batch:
-    """Draw `n` rows of each part of a run's data, uniformly and with replacement; fewer of `init`.
-
-    With `hold_out` the held-out rows are never drawn.
-    """
-    divided = DIVIDED if hold_out else 0 * DIVIDED
-    size = slices.size - divided * held_out_count(slices.size)
-    number = jax.random.randint(key, (4, n), 0, jnp.maximum(size[:, None], 1))
-    number = number + divided[:, None] * (number // LEARNED * BLOCK)
-    rows = number + slices.start[:, None]
-    few = -(-n // INITIAL_SHARE)
-    which = [rows[0, :few], *rows[1:]]
-    take = [jax.tree.map(lambda x, i=i: x[i], part) for part, i in zip(pool, which, strict=True)]
-    return Batch(*take)
-
-
-def held_out_count(size: Int[Array, " parts"]) -> Int[Array, " parts"]:
-    """The number of held-out rows in parts of the given sizes."""
-    return size // PERIOD * BLOCK + jnp.maximum(size % PERIOD - LEARNED, 0)
-
-
-def held_out_rows(size: int) -> Int64[np.ndarray, " n"]:
-    """The numbers of the held-out rows of a part; all rows if there are too few to spare any."""
-    rows = np.arange(size)
-    return rows[rows % PERIOD >= LEARNED] if size > LEARNED else rows
 
 
 def start(algorithm: Algorithm, key: Key[Array, ""], state_size: int, space) -> State:
@@ -228,7 +173,16 @@ def run_chunk(
     def one_run(algorithm, options, begun, slices, key):
         def advance(state, now, *, penalised):
             k_batch, k_loss = jax.random.split(jax.random.fold_in(key, now))
-            batch = draw_batch(k_batch, pool, slices, options.batch_size, hold_out=options.hold_out)
+            mass = end_mass(algorithm, options.terminal)
+            batch = draw_batch(
+                k_batch,
+                pool,
+                slices,
+                options.batch_size,
+                end_mass=mass,
+                restart=options.terminal == "restart",
+                hold_out=options.hold_out,
+            )
             return step(algorithm, options, state, batch, k_loss, now, penalised=penalised)
 
         state, metrics = _blocks(advance, begun, first, steps=steps, every=algorithm.penalty_every)

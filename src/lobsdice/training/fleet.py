@@ -18,7 +18,8 @@ from lobsdice.data.spaces import ActionSpace
 from lobsdice.errors import LobsDICEError
 from lobsdice.policies.policy import Policy
 from lobsdice.training.diagnostics import diagnose, hold_out
-from lobsdice.training.engine import Member, Options, State, pack, run_chunk, start, watched
+from lobsdice.training.draws import end_mass, pack
+from lobsdice.training.engine import Member, Options, State, run_chunk, start, watched
 from lobsdice.training.folder import describe, fingerprint
 
 #: Steps between two updates of the progress bar, roughly.
@@ -108,9 +109,17 @@ class Fleet:
 
     def diagnosis(self) -> Callable[[State], Means]:
         """A function from the state of all runs to their measures on held-out rows."""
-        held, names = hold_out(self.datas, apart=self.members[0].options.hold_out)
+        options = self.members[0].options
+        # The number of ends among the rows depends on the data and on the mass of an end.
+        cases = [(m.data, end_mass(m.algorithm, options.terminal)) for m in self.members]
+        different = list(dict.fromkeys(cases))
+        held, names = hold_out(
+            [(self.datas[i], mass) for i, mass in different],
+            restart=options.terminal == "restart",
+            apart=options.hold_out,
+        )
         algorithms, keys = _stack([m.algorithm for m in self.members]), self.keys()
-        which = jnp.array([m.data for m in self.members])
+        which = jnp.array([different.index(case) for case in cases])
 
         def measure(state: State) -> Means:
             return jax.device_get(diagnose(algorithms, state, keys, held, which, names=names))
@@ -245,6 +254,11 @@ def _check_member(member: Member, data: Data) -> None:
         raise LobsDICEError(
             f"{type(member.algorithm).__name__} learns from demonstrations with actions, "
             "but the data has none; give them to `prepare` as `labelled`"
+        )
+    if member.options.terminal == "stay" and getattr(member.algorithm, "gamma", 0) == 1:
+        raise LobsDICEError(
+            "with gamma = 1 an episode that ended would stay at its end for ever, and nothing else "
+            "would count; use terminal = 'restart'"
         )
 
 

@@ -194,11 +194,13 @@ def fingerprint(data: Data) -> str:
     """The hash of everything in a dataset that training and its policies depend on."""
     digest = hashlib.blake2b(digest_size=16)
     normaliser = data.normaliser
-    parts = (data.init, *data.expert, *data.offline, *(data.labelled or ()))
+    parts = (data.init, *data.expert, *data.offline, *(data.labelled or ()), *(data.ends or ()))
     for array in (*parts, normaliser.mean, normaliser.scale):
+        if array is None:
+            continue
         digest.update(f"{array.shape}{array.dtype}".encode())
         digest.update(np.ascontiguousarray(array).data)
-    digest.update(json.dumps([data.action_space.to_json(), bool(normaliser.indicator)]).encode())
+    digest.update(json.dumps([data.action_space.to_json(), data.every]).encode())
     return digest.hexdigest()
 
 
