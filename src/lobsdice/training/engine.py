@@ -18,7 +18,8 @@ from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.algorithms.base import Algorithm, Metrics, at_least, hyperparameters, within
 from lobsdice.algorithms.batch import Batch
-from lobsdice.training.draws import Slices, Terminal, draw_batch, end_mass
+from lobsdice.tabular.ends import Terminal
+from lobsdice.training.draws import Slices, draw_batch, end_mass
 
 ADAM = optax.scale_by_adam()
 #: Names of quantities that must stay finite, besides the metrics of the algorithm.

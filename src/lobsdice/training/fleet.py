@@ -17,6 +17,7 @@ from lobsdice.data.prepare import Data
 from lobsdice.data.spaces import ActionSpace
 from lobsdice.errors import LobsDICEError
 from lobsdice.policies.policy import Policy
+from lobsdice.tabular.ends import check_terminal
 from lobsdice.training.diagnostics import diagnose, hold_out
 from lobsdice.training.draws import end_mass, pack
 from lobsdice.training.engine import Member, Options, State, run_chunk, start, watched
@@ -255,11 +256,7 @@ def _check_member(member: Member, data: Data) -> None:
             f"{type(member.algorithm).__name__} learns from demonstrations with actions, "
             "but the data has none; give them to `prepare` as `labelled`"
         )
-    if member.options.terminal == "stay" and getattr(member.algorithm, "gamma", 0) == 1:
-        raise LobsDICEError(
-            "with gamma = 1 an episode that ended would stay at its end for ever, and nothing else "
-            "would count; use terminal = 'restart'"
-        )
+    check_terminal(member.options.terminal, getattr(member.algorithm, "gamma", 0.0))
 
 
 def _means(parts: list[Metrics], weights: list[int]) -> Means:
