@@ -36,7 +36,7 @@ def check_episodes(fields: Mapping[str, Any], checked: Collection[str] = ()) -> 
 
     The numbers of the arrays in `checked` are not looked at again.
     """
-    arrays = ("observations", "terminated", "actions", "rewards", "source")
+    arrays = ("observations", "terminated", "actions", "rewards", "source", "success")
     _check_lengths(fields["lengths"], {key: fields[key] for key in arrays})
     width, names = fields["observations"].shape[1], fields["observation_names"]
     if not width:
@@ -47,6 +47,7 @@ def check_episodes(fields: Mapping[str, Any], checked: Collection[str] = ()) -> 
             "observation_names; there must be one a column"
         )
     _check_source(fields["source"], fields["source_names"])
+    _check_success(fields["success"])
     actions, space = fields["actions"], fields["action_space"]
     if (actions is None) != (space is None):
         raise LobsDICEError("actions and action_space must be given together or not at all")
@@ -87,6 +88,13 @@ def _check_source(source: np.ndarray | None, names: tuple[str, ...]) -> None:
         raise LobsDICEError(
             f"source, row {bad[0]}: there is no source {source[bad[0]]}, because source_names has "
             f"{plural(len(names), 'name')}, counted from 0"
+        )
+
+
+def _check_success(success: np.ndarray | None) -> None:
+    if success is not None and (bad := np.flatnonzero((success < -1) | (success > 1))).size:
+        raise LobsDICEError(
+            f"success, row {bad[0]}: {success[bad[0]]} is not valid; it is 1, 0, or -1 if unknown"
         )
 
 

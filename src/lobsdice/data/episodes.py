@@ -44,6 +44,11 @@ class Episodes:
     source_names: tuple[str, ...] = ()
     observation_names: tuple[str, ...] = ()
     """The names of the columns of `observations`, if the file has them."""
+    success: Int64[np.ndarray, " episodes"] | None = None
+    """1 if the episode succeeded, 0 if it failed, -1 if that is unknown; None if none is known.
+    Used to describe the data, never for learning."""
+    unread: tuple[str, ...] = ()
+    """The names of columns of the file that may mark ends of episodes, but were not read."""
     valid: InitVar[bool] = False
     """True if the caller has checked all fields, so that they are not checked again."""
 
@@ -64,13 +69,16 @@ class Episodes:
         source: ArrayLike | None = None,
         source_names: Sequence[str] = (),
         observation_names: Sequence[str] = (),
+        success: ArrayLike | None = None,
+        unread: Sequence[str] = (),
         checked: Collection[str] = (),
     ) -> "Episodes":
         """Episodes from arrays, lists or whatever NumPy takes; errors name the array and the row.
 
         Without `terminated`, every episode counts as truncated. Without `action_space`, the space
-        is inferred from the actions. `checked` names the arrays among observations, actions and
-        rewards whose numbers the caller has already checked.
+        is inferred from the actions. `success` holds 1 or true, 0 or false, and -1 if it is
+        unknown. `checked` names the arrays among observations, actions and rewards whose numbers
+        the caller has already checked.
         """
         lengths = numeric("episode_lengths", lengths, np.int64)
         if terminated is None:
@@ -87,6 +95,8 @@ class Episodes:
             "source": None if source is None else numeric("source", source, np.int64),
             "source_names": tuple(map(str, source_names)),
             "observation_names": tuple(map(str, observation_names)),
+            "success": None if success is None else numeric("success", success, np.int64),
+            "unread": tuple(map(str, unread)),
         }
         # Before the constructor, where a run-time type checker would raise its own errors first.
         check_episodes(fields, checked)
@@ -172,6 +182,7 @@ class Episodes:
             actions=None if self.actions is None else self.actions[steps],
             rewards=None if self.rewards is None else self.rewards[steps],
             source=None if self.source is None else self.source[index],
+            success=None if self.success is None else self.success[index],
             valid=True,
         )
 
@@ -206,8 +217,18 @@ def concatenate(parts: Sequence[Episodes], called: Sequence[str] = ()) -> Episod
         source=np.concatenate([_relabel(p, names) for p in parts]) if labelled else None,
         source_names=names if labelled else (),
         observation_names=head.observation_names,
+        success=_successes(parts),
+        unread=tuple(dict.fromkeys(name for part in parts for name in part.unread)),
         valid=True,
     )
+
+
+def _successes(parts: Sequence[Episodes]) -> np.ndarray | None:
+    if all(part.success is None for part in parts):
+        return None
+    unknown = (np.full(len(part), -1, np.int64) for part in parts)
+    known = (u if p.success is None else p.success for p, u in zip(parts, unknown, strict=True))
+    return np.concatenate(list(known))
 
 
 def _check_same_space(
