@@ -6,32 +6,57 @@ like the expert's and that stays near the offline data,
     max_d  -KL(d(s,s') ‖ d^E(s,s')) - α KL(d(s,a) ‖ d^I(s,a)).
 
 Its Lagrange dual has one unknown, ν(s), which gives the weights w = d/d^I. The policy is learned by
-behaviour cloning with these weights. All three networks are trained jointly, without target
-networks (algorithm 2 of the paper).
+behaviour cloning with these weights. All networks are trained jointly, without target networks
+(algorithm 2 of the paper).
+
+The paper's dual has a single sample of s' in an exponential. In a noisy world that rewards luck: a
+risky step that happened to end well counts as a good one. So a network q(s,a), which the paper does
+not have, averages over s' first. In a deterministic world nothing changes by that. See
+docs/mathematics/networks.md.
 
     paper        here          meaning
     c(s,s')      σ(nets.r)     the probability that a pair is the expert's
     r(s,s')      r             log d^E(s,s') / d^I(s,s'), bounded
     ν(s)         nets.nu       multiplier of the flow constraint at s
     A_ν(s,s')    e             r(s,s') + γ ν(s') - ν(s)
-    w̃_ν          w             d/d^I ∝ exp(A_ν / (1+α)), self-normalised in the batch
+                 nets.q        E[r(s,s') + γ ν(s') | s,a]; then e has the value q(s,a) - ν(s)
+    w̃_ν          w             d/d^I ∝ exp(e / (1+α)), self-normalised in the batch
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.algorithms.base import Metrics, add_penalties, at_least, hyperparameters
-from lobsdice.algorithms.batch import Batch, at, pairs
-from lobsdice.algorithms.dice import Dice, Nets, make_nets
+from lobsdice.algorithms.batch import Batch, at, pairs, state_actions
+from lobsdice.algorithms.dice import Dice, make_nets
 from lobsdice.algorithms.discriminator import discrimination, ratio_loss
+from lobsdice.algorithms.networks import Scalar
 from lobsdice.algorithms.registry import STATE_PAIRS, register
 from lobsdice.data.prepare import Transitions
 from lobsdice.data.spaces import ActionSpace
 from lobsdice.equations.duals import Values, dual, log_weights, residual, weights
 from lobsdice.equations.expectations import mean
+
+
+class Nets(NamedTuple):
+    r: Any
+    nu: Any
+    q: Any
+    """None if the algorithm does not average."""
+    policy: Any
+
+
+def with_value(value: Values, e: Values) -> Values:
+    """Numbers with the values of the first and the gradient of the second.
+
+    The gradient of the dual at an average over next states is the mean of w ∂e/∂ν. There the
+    average enters w alone, and a sample of s' serves for ∂e/∂ν.
+    """
+    return e + stop_gradient(value - e)
 
 
 @register
@@ -45,11 +70,21 @@ class LobsDICE(Dice):
 
     alpha: float = at_least(0, default=0.1)
     """Weight of staying near the offline data."""
+    ratio_penalty: float = at_least(0, default=0.01)
+    """Weight of the gradient penalty on r. The paper has 0.1, which is too much where a step
+    decides between success and failure."""
+    averaged: bool = True
+    """Average over next states by a network q(s,a). Not in the paper, which has a single sample."""
+    average_rate: float = at_least(0, default=1e-3)
+    """Learning rate of q."""
     pretrain: int = at_least(0, default=0)
     """Steps in which only the discriminator learns; it is frozen afterwards. 0: all jointly."""
 
     def init(self, key: Key[Array, ""], state_size: int, space: ActionSpace) -> Nets:
-        return make_nets(key, 2 * state_size, state_size, space, self.width)
+        k_q, key = jax.random.split(key)
+        r, nu, policy = make_nets(key, 2 * state_size, state_size, space, self.width)
+        q = Scalar(k_q, state_size + space.feature_size, self.width) if self.averaged else None
+        return Nets(r, nu, q, policy)
 
     def loss(
         self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: int
@@ -60,24 +95,38 @@ class LobsDICE(Dice):
 
         nu_init, nu, nu_next = at(nets.nu, batch.init, s, s_next)
         e = residual(r, nu, nu_next, self.gamma)
+        losses = {"ratio_loss": r_loss}
+        if self.averaged:
+            q = nets.q(state_actions(nets.policy, batch.offline))
+            losses["average_loss"] = mean((q - stop_gradient(e + nu)) ** 2)
+            e = with_value(q - nu, e)
         nu_loss = dual(nu_init, e, gamma=self.gamma, alpha=self.alpha)
 
         w = stop_gradient(weights(e, alpha=self.alpha))
         policy_loss = -mean(w * nets.policy.log_prob(s, a))
 
-        losses = {"ratio_loss": r_loss, "nu_loss": nu_loss, "policy_loss": policy_loss}
+        losses |= {"nu_loss": nu_loss, "policy_loss": policy_loss}
         return add_penalties(losses, self.penalties(nets, batch, expert, offline, key), penalised)
 
     def log_weights(self, nets: Nets, rows: Transitions) -> Values:
-        return log_weights(self.advantages(nets, rows, pairs(rows)), alpha=self.alpha)
+        if self.averaged:
+            e = nets.q(state_actions(nets.policy, rows)) - nets.nu(rows.s)
+        else:
+            e = self.advantages(nets, rows, pairs(rows))
+        return log_weights(e, alpha=self.alpha)
 
     def diagnose(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> Metrics:
         return discrimination(nets.r, pairs(batch.expert), pairs(batch.offline))
 
     def rates(self, step: Int[Array, ""]) -> Nets:
-        together = super().rates(step)
+        rates = Nets(
+            self.ratio_rate,
+            self.nu_rate,
+            self.average_rate if self.averaged else None,
+            self.policy_rate,
+        )
         if not self.pretrain:
-            return together
+            return rates
         alone = jnp.where(step < self.pretrain, 1.0, 0.0)
-        later = 1 - alone
-        return Nets(alone * together.r, later * together.nu, later * together.policy)
+        later = jax.tree.map(lambda rate: (1 - alone) * rate, rates)
+        return later._replace(r=alone * rates.r)
