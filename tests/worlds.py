@@ -1,5 +1,6 @@
 """Small worlds that several tests train on."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import jax
@@ -8,7 +9,15 @@ import numpy as np
 from lobsdice import tabular
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.normaliser import Normaliser
-from lobsdice.data.prepare import Data, Observations, Transitions, prepare
+from lobsdice.data.prepare import (
+    Data,
+    Ends,
+    Observations,
+    Transitions,
+    observations,
+    prepare,
+    transitions,
+)
 from lobsdice.data.spaces import Discrete
 from lobsdice.training.engine import State, start
 from lobsdice.training.fleet import Fleet
@@ -51,6 +60,7 @@ class World(NamedTuple):
     d_offline: np.ndarray  # [s, a]
     d_labelled: np.ndarray  # [s, a] of the expert, in demonstrations with actions
     data: Data
+    final: tuple[int, ...] = ()  # states in which episodes end
 
     @property
     def d_pairs(self) -> np.ndarray:
@@ -129,3 +139,93 @@ def _one_hot_transitions(counts: np.ndarray) -> Transitions:
     s, a, s_next = (np.repeat(i.ravel(), counts.ravel()) for i in np.indices(counts.shape))
     eye = np.eye(len(counts), dtype=np.float32)
     return Transitions(eye[s], a, eye[s_next])
+
+
+# ---- Worlds that end ----
+
+#: The final states of a grid of three by three: a goal in the far corner, and two pits.
+GOAL, PITS = 8, (2, 6)
+FINAL = (*PITS, GOAL)
+
+
+def ending_world(terminal: str, *, gamma: float = 0.9, slip: float = 0.0, seed: int = 0) -> World:
+    """Recorded episodes on a small grid, and what `terminal` makes of them.
+
+    A share `slip` of the logged moves is random. Demonstrations mostly avoid the pits, and show
+    each pair that the logs show. They begin elsewhere and never slip, so that they cannot be
+    matched, and the flow constraint has its say. Some episodes are truncated.
+    """
+    rng = np.random.default_rng(seed)
+    towards_goal = np.tile([0.4, 0.1, 0.4, 0.1], (9, 1))
+    towards_goal[[1, 3]] = [[0.1, 0.1, 0.7, 0.1], [0.7, 0.1, 0.1, 0.1]]
+    near_goal = np.array([1, 1, 0, 1, 3, 7, 0, 7, 0]) / 20
+    expert = record(_grid_moves(0.0), near_goal, towards_goal, 1500, rng)
+    anything = np.full((9, 4), 0.25)
+    offline = record(_grid_moves(slip), np.eye(9)[[0, 1, 3]].mean(0), anything, 1500, rng)
+    inputs = tabular.estimate(
+        expert, offline, states=9, gamma=gamma, terminal=terminal, rows="uniform"
+    )
+    assert inputs.d_labelled is not None
+    data = _one_hot_episodes(expert, offline, states=9)
+    world = World(*inputs[:3], inputs.d_labelled, data, FINAL)
+    assert np.isfinite(world.log_ratio).all()
+    return world
+
+
+def _grid_moves(slip: float) -> np.ndarray:
+    """T[s, a, s'] of the moves right, left, down and up."""
+    y, x = np.divmod(np.arange(9), 3)
+    moves = ((0, 1), (0, -1), (1, 0), (-1, 0))
+    to = [3 * np.clip(y + dy, 0, 2) + np.clip(x + dx, 0, 2) for dy, dx in moves]
+    sure = np.eye(9)[np.stack(to, axis=1)]
+    return (1 - slip) * sure + slip * sure.mean(1, keepdims=True)
+
+
+def record(
+    transition: np.ndarray,
+    initial: np.ndarray,
+    policy: np.ndarray,
+    count: int,
+    rng: np.random.Generator,
+) -> Episodes:
+    """Episodes of at most twelve steps."""
+    steps, final = 12, np.isin(np.arange(len(policy)), FINAL)
+    chances = np.cumsum((policy[..., None] * transition).reshape(len(policy), -1), axis=1)
+    states = [rng.choice(len(policy), count, p=initial)]
+    taken = []
+    for _ in range(steps):
+        chosen = (rng.random((count, 1)) > chances[states[-1]]).sum(1)
+        action, state = np.divmod(np.minimum(chosen, chances.shape[1] - 1), len(policy))
+        taken.append(action)
+        states.append(state)
+    s, a = np.stack(states, axis=1), np.stack(taken, axis=1)
+    ended = final[s[:, 1:]]
+    length = np.where(ended.any(1), ended.argmax(1) + 1, steps)
+    return Episodes.from_arrays(
+        s[np.arange(steps + 1) <= length[:, None]][:, None],
+        lengths=length,
+        actions=a[np.arange(steps) < length[:, None]],
+        action_space=Discrete(policy.shape[1]),
+        terminated=ended.any(1),
+    )
+
+
+def _one_hot_episodes(expert: Episodes, offline: Episodes, *, states: int) -> Data:
+    """The data of recorded episodes whose observations are numbers of states."""
+    eye = np.eye(states, dtype=np.float32)
+    expert, offline = (
+        replace(x, observations=eye[x.observations[:, 0].astype(int)]) for x in (expert, offline)
+    )
+    assert offline.action_space is not None
+    shown, logged = (x.observations[x.ends[x.terminated]] for x in (expert, offline))
+    return Data(
+        init=offline.observations[offline.starts],
+        expert=observations(expert),
+        offline=transitions(offline),
+        normaliser=Normaliser(np.zeros(states, np.float32), np.ones(states, np.float32)),
+        action_space=offline.action_space,
+        source=np.zeros(offline.steps, np.int64),
+        source_names=("offline",),
+        labelled=transitions(expert),
+        ends=Ends(shown, logged, np.zeros(len(logged), np.int64), shown),
+    )

@@ -10,6 +10,7 @@ import numpy as np
 from worlds import World, beginning
 
 from lobsdice import tabular
+from lobsdice.tabular.ends import Terminal
 from lobsdice.training.engine import ADAM, Member, Options, State
 from lobsdice.training.fleet import Fleet, iterate
 
@@ -33,14 +34,21 @@ def fit(
     steps: int,
     batch_size: int = 128,
     ratios: bool = False,
+    terminal: Terminal = "restart",
 ) -> State:
     """One run for each algorithm and its world, in one program.
 
-    With `ratios` the discriminators are replaced by the true log ratios, for good.
+    `terminal` is the reading of ends, if the worlds have any. With `ratios` the discriminators are
+    replaced by the true log ratios, for good.
     """
     # Exact solutions are those of all the data.
     options = Options(
-        steps=steps, batch_size=batch_size, cooldown=1.0, average=0.99, hold_out=False
+        steps=steps,
+        batch_size=batch_size,
+        cooldown=1.0,
+        average=0.99,
+        hold_out=False,
+        terminal=terminal,
     )
     if ratios:
         algorithms = [replace(a, ratio_rate=0.0, ratio_floor=0.0) for a in algorithms]
@@ -90,7 +98,7 @@ def at_pairs(net: Any, run: int, states: int) -> np.ndarray:
 
 def policy_table(state: State, run: int, states: int) -> np.ndarray:
     """π[s, a] of the averaged policy."""
-    return np.asarray(jax.nn.softmax(at_states(state.average.net, run, states)))
+    return np.array(jax.nn.softmax(at_states(state.average.net, run, states)))
 
 
 def weighted(world: World, exponent: np.ndarray) -> np.ndarray:
@@ -102,7 +110,9 @@ def weighted(world: World, exponent: np.ndarray) -> np.ndarray:
 
 def distance(world: World, state: State, run: int, aim: np.ndarray) -> float:
     """The total variation between the occupancy of a run's policy and another, d[s, a]."""
-    ours = tabular.occupancy(world.mdp, policy_table(state, run, world.mdp.states))
+    policy = policy_table(state, run, world.mdp.states)
+    policy[list(world.final)] = 1 / world.mdp.actions  # nothing is done there
+    ours = tabular.occupancy(world.mdp, policy)
     return float(tabular.total_variation(ours, aim))
 
 

@@ -16,7 +16,8 @@ from worlds import beginning, noise_data
 from lobsdice.algorithms import ALGORITHMS
 from lobsdice.algorithms.base import Algorithm
 from lobsdice.algorithms.batch import Batch
-from lobsdice.training.engine import Member, Options, draw_batch, pack, run_chunk
+from lobsdice.training.draws import draw_batch, pack
+from lobsdice.training.engine import Member, Options, run_chunk
 from lobsdice.training.fleet import Fleet, iterate
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -13,7 +13,8 @@ from lobsdice.algorithms import OPOLO, RCE, IQLearn
 from lobsdice.algorithms.batch import beside
 from lobsdice.algorithms.critics import Nets, Twins, follow, make_twins
 from lobsdice.data.spaces import Box, Discrete
-from lobsdice.training.engine import Options, draw_batch, pack, start, step
+from lobsdice.training.draws import draw_batch, pack
+from lobsdice.training.engine import Options, start, step
 
 each_algorithm = pytest.mark.parametrize("kind", [OPOLO, IQLearn, RCE])
 

@@ -19,7 +19,8 @@ from lobsdice.algorithms.inverse import (
 from lobsdice.data.normaliser import Normaliser
 from lobsdice.data.prepare import Data, Observations, Transitions
 from lobsdice.data.spaces import Box
-from lobsdice.training.engine import Member, Options, held_out_rows
+from lobsdice.training.draws import held_out_rows
+from lobsdice.training.engine import Member, Options
 from lobsdice.training.fleet import Fleet, iterate
 
 

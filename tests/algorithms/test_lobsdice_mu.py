@@ -27,7 +27,7 @@ from lobsdice.algorithms import LobsDICE, LobsDICEMu
 from lobsdice.algorithms.dice import Nets as SingleNets
 from lobsdice.equations.duals import closed_form_mu
 from lobsdice.equations.ratio import bounded_log_ratio
-from lobsdice.training.engine import draw_batch, pack
+from lobsdice.training.draws import draw_batch, pack
 
 # ---- A transcription of the equations in plain NumPy ----
 

@@ -7,7 +7,7 @@ import numpy as np
 from worlds import noise_data
 
 from lobsdice.algorithms.networks import ACTION_MARGIN
-from lobsdice.training.engine import draw_batch, pack
+from lobsdice.training.draws import draw_batch, pack
 
 
 def network(net, x):

@@ -5,7 +5,7 @@ import pytest
 
 from lobsdice.data.episodes import Episodes, mixture
 from lobsdice.data.normaliser import SCALE_OFFSET
-from lobsdice.data.prepare import count_leaked, observations, prepare, transitions
+from lobsdice.data.prepare import count_leaked, observations, prepare
 from lobsdice.data.spaces import Box
 from lobsdice.errors import DataWarning, LobsDICEError
 
@@ -38,32 +38,32 @@ def test_pairs_never_cross_an_episode_boundary_and_keep_the_final_state(episodes
     assert rows(observations(episodes)) == [(0, 1), (1, 2), (3, 4), (5, 6), (6, 7), (7, 8)]
 
 
-def test_restart_sends_terminal_steps_to_the_next_episodes_first_state(episodes):
-    view = rows(observations(episodes, terminal="restart"))
-    assert view == [(0, 1), (1, 3), (3, 4), (5, 6), (6, 7), (7, 0)]
+def test_ends_are_the_final_states_of_episodes_that_terminated(episodes):
+    """Of the demonstrations, of the logs and of the labelled ones: truncated ones have none."""
+    expert = numbered([2, 2], [False, True], offset=100.5)
+    labelled = numbered([1], [True], offset=200.5)
+    data = prepare(expert, episodes, labelled=labelled)
+    ends = data.ends
+    assert ends is not None and ends.labelled is not None
+    expected = ([2, 8], [105.5], [201.5])
+    for found, rows in zip((ends.offline, ends.expert, ends.labelled), expected, strict=True):
+        states = np.repeat(np.array(rows, np.float32)[:, None], 2, axis=1)
+        np.testing.assert_array_equal(found, data.normaliser(states))
 
 
-def test_drop_leaves_out_terminal_steps_but_not_truncated_ones(episodes):
-    assert rows(observations(episodes, terminal="drop")) == [(0, 1), (3, 4), (5, 6), (6, 7)]
+@pytest.mark.parametrize("every", [1, 2])
+def test_every_end_is_kept_and_the_data_say_how_many_steps_are(every, episodes):
+    expert = numbered([2, 3], [True, True], offset=100.5)
+    data = prepare(expert, episodes, every=every)
+    assert data.ends is not None and data.every == every
+    assert (len(data.expert.s), len(data.ends.expert)) == ({1: 5, 2: 3}[every], 2)
+    assert (len(data.offline.s), len(data.ends.offline)) == (6, 2)
 
 
-def test_absorbing_states_loop_and_carry_the_indicator(episodes):
-    view = transitions(episodes, terminal="absorbing")
-    assert view.s.shape == (8, 3)
-    absorbing = np.array([0, 0, 1], np.float32)
-    into = (view.s_next == absorbing).all(axis=1)
-    inside = (view.s == absorbing).all(axis=1)
-    assert into.tolist() == [False, True, False, False, False, True, True, True]
-    assert inside.tolist() == [False] * 6 + [True] * 2
-    assert (view.a[inside] == 0).all()
-    assert (view.s[~inside][:, 2] == 0).all()
-
-
-def test_an_absorbing_state_that_no_step_enters_does_not_loop(episodes):
-    """Every second step: that of the first episode which would enter is left out."""
-    view = observations(episodes, terminal="absorbing", every=2)
-    assert (view.s_next[:, 2] == 1).tolist() == [False, False, False, True, True]
-    assert (view.s[:, 2] == 1).tolist() == [False] * 4 + [True]
+def test_where_no_episode_terminates_there_are_no_ends():
+    data = prepare(numbered([2], [False], offset=100.5), numbered([2, 3], [False, False]))
+    assert data.ends is not None
+    assert data.ends.expert.shape == data.ends.offline.shape == (0, 2)
 
 
 def test_every_counts_from_each_episodes_start(episodes):
@@ -125,12 +125,16 @@ def test_discrete_actions_stay_integers(episodes):
     assert data.action_space.n == 3  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def test_source_labels_follow_each_transition_even_into_the_absorbing_state(episodes):
+def test_source_labels_follow_each_transition_and_each_end(episodes):
     both = mixture({"good": episodes.first(1), "bad": episodes.first(2, skip=1)})
     expert = numbered([2], [False], offset=100.5)
-    data = prepare(expert, both, terminal="absorbing")
-    names = [data.source_names[i] for i in data.source]
-    assert names == ["good"] * 2 + ["bad"] * 4 + ["good", "bad"]
+    data = prepare(expert, both)
+    assert data.ends is not None
+    of_steps, of_ends = (
+        [data.source_names[i] for i in source] for source in (data.source, data.ends.source)
+    )
+    assert of_steps == ["good"] * 2 + ["bad"] * 4
+    assert of_ends == ["good", "bad"]
 
 
 def test_expert_pairs_in_the_offline_data_are_counted_and_refused(episodes):
@@ -180,12 +184,7 @@ def test_a_pair_that_shares_only_its_first_state_is_no_leak(episodes):
         ),
         ({"offline": numbered([2], [False]).without_actions()}, "the offline data has no actions"),
         ({"initial": "some"}, "`initial` is 'some'; it must be one of 'first', 'all'"),
-        ({"terminal": "ignore"}, "`terminal` is 'ignore'; it must be one of 'keep'"),
         ({"every": 0}, "cannot keep every 0-th transition"),
-        (
-            {"offline": numbered([1, 1], [True, True]), "terminal": "drop"},
-            "no transitions are left",
-        ),
     ],
 )
 def test_bad_arguments_are_told_in_a_sentence(arguments, message, episodes):

@@ -26,20 +26,19 @@ NORMALISER = Normaliser(*MOMENTS, names=NAMES)
 
 SPACES = {"box": BOX, "discrete": Discrete(5), "one number": Box.of([3], [3.5])}
 every_space = pytest.mark.parametrize("space", SPACES.values(), ids=list(SPACES))
-every_input = pytest.mark.parametrize("indicator", [False, True], ids=["plain", "absorbing"])
 
 
-def make(space: ActionSpace = BOX, *, indicator=False, hidden=(32, 32), gain=1.0, seed=0) -> Policy:
+def make(space: ActionSpace = BOX, *, hidden=(32, 32), gain=1.0, seed=0) -> Policy:
     """A policy with random weights; `gain` widens its outputs."""
     random = np.random.default_rng(seed)
     outputs = 2 * space.size if isinstance(space, Box) else space.n
-    sizes = (3 + indicator, *hidden, outputs)
+    sizes = (3, *hidden, outputs)
     weights = [random.normal(size=pair) / pair[0] ** 0.5 for pair in zip(sizes, sizes[1:])]  # noqa: B905, RUF007
     weights[-1] *= gain
     return Policy(
         tuple(weight.astype(np.float32) for weight in weights),
         tuple(random.normal(size=n).astype(np.float32) for n in sizes[1:]),
-        NORMALISER._replace(indicator=indicator),
+        NORMALISER,
         space,
     )
 
@@ -57,10 +56,9 @@ def agree(policy: Policy, actions, expected) -> None:
 
 
 @every_space
-@every_input
 @pytest.mark.parametrize("gain", [1.0, 20.0], ids=["inside", "at the bounds"])
-def test_the_graph_acts_like_the_policy(tmp_path, space, indicator, gain):
-    policy = make(space, indicator=indicator, gain=gain)
+def test_the_graph_acts_like_the_policy(tmp_path, space, gain):
+    policy = make(space, gain=gain)
     rows = likely_observations(policy, 300)
     assert export_onnx(policy, tmp_path / "p.onnx", rows) <= AGREEMENT
     run = session(tmp_path / "p.onnx").run
@@ -69,9 +67,8 @@ def test_the_graph_acts_like_the_policy(tmp_path, space, indicator, gain):
 
 
 @every_space
-@every_input
-def test_the_same_noise_gives_the_same_draw(tmp_path, space, indicator):
-    policy = make(space, indicator=indicator)
+def test_the_same_noise_gives_the_same_draw(tmp_path, space):
+    policy = make(space)
     rows = likely_observations(policy, 300)
     export_onnx(policy, tmp_path / "p.onnx", rows, stochastic=True)
     random, again = np.random.default_rng(7), np.random.default_rng(7)
@@ -85,9 +82,8 @@ def test_the_same_noise_gives_the_same_draw(tmp_path, space, indicator):
 
 
 @pytest.mark.parametrize("hidden", [(), (8,), (8, 8, 8)], ids=str)
-@every_input
-def test_networks_of_any_depth(tmp_path, hidden, indicator):
-    policy = make(hidden=hidden, indicator=indicator)
+def test_networks_of_any_depth(tmp_path, hidden):
+    policy = make(hidden=hidden)
     rows = likely_observations(policy)
     assert export_onnx(policy, tmp_path / "p.onnx", rows, stochastic=True) <= AGREEMENT
     file = {}
@@ -131,7 +127,7 @@ def in_a_fresh_interpreter(code: str, folder) -> list[str]:
 
 @every_space
 def test_the_numpy_acts_alone(tmp_path, space):
-    policy = make(space, indicator=True)
+    policy = make(space)
     rows = likely_observations(policy, 20)
     assert export_numpy(policy, tmp_path / "mine.py", rows) <= AGREEMENT
     np.save(tmp_path / "rows.npy", rows)

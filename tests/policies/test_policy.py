@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from safetensors.numpy import load_file, save_file
-from worlds import noise, noise_data
+from worlds import noise
 
 from lobsdice.algorithms.networks import Categorical, TanhGaussian, make_policy
 from lobsdice.data.normaliser import Normaliser
@@ -26,7 +26,7 @@ NORMALISER = Normaliser(np.array([1, -2, 3], np.float32), np.array([2, 1, 0.5], 
 
 def pair(space: ActionSpace = BOX, normaliser=NORMALISER, *, gain: float = 1.0):
     """A network, and the policy made of it; `gain` widens its outputs."""
-    size = len(normaliser.mean) + normaliser.indicator
+    size = len(normaliser.mean)
     random = np.random.default_rng(1)
     net = make_policy(jax.random.key(1), size, space, 32)
     net = jax.tree.map(lambda x: jnp.asarray(random.normal(size=x.shape) / 4, jnp.float32), net)
@@ -48,10 +48,9 @@ def expected(net, policy, s):
 
 
 @pytest.mark.parametrize("space", [BOX, Discrete(5)], ids=["box", "discrete"])
-@pytest.mark.parametrize("indicator", [False, True], ids=["plain", "absorbing"])
 @pytest.mark.parametrize("gain", [1.0, 10.0], ids=["inside", "at the bounds"])
-def test_the_likeliest_action_is_the_networks(space, indicator, gain):
-    net, policy = pair(space, NORMALISER._replace(indicator=indicator), gain=gain)
+def test_the_likeliest_action_is_the_networks(space, gain):
+    net, policy = pair(space, gain=gain)
     s = observations()
     unit = (np.array(BOX.high) - BOX.low) / 2 if space is BOX else 1
     np.testing.assert_allclose(policy(s) / unit, expected(net, policy, s) / unit, atol=1e-5)
@@ -133,13 +132,26 @@ def test_discrete_predictions_lie_in_gymnasiums_space():
 
 
 @pytest.mark.parametrize("space", [BOX, Discrete(5)], ids=["box", "discrete"])
-@pytest.mark.parametrize("indicator", [False, True], ids=["plain", "absorbing"])
-def test_a_saved_policy_acts_alike(tmp_path, space, indicator):
-    _, policy = pair(space, NORMALISER._replace(indicator=indicator))
+def test_a_saved_policy_acts_alike(tmp_path, space):
+    _, policy = pair(space)
     policy.save(tmp_path / "new" / "policy.safetensors")
     again = load_policy(tmp_path / "new" / "policy.safetensors")
     s = observations()
     assert (again(s) == policy(s)).all() and again.action_space == space
+
+
+def test_a_file_of_an_earlier_version_acts_as_before(tmp_path):
+    """Its network has one more input, which was 0 for all observations."""
+    net, policy = pair(normaliser=Normaliser(*(np.append(x, 1) for x in NORMALISER[:2])))
+    path = tmp_path / "p.safetensors"
+    policy.save(path)
+    moments = {"mean": NORMALISER.mean, "scale": NORMALISER.scale}
+    facts = {"indicator": True, "action_space": BOX.to_json()}
+    save_file(load_file(path) | moments, path, metadata={FACTS: json.dumps(facts)})
+    s = observations()
+    states = np.concatenate([NORMALISER(s), np.zeros((len(s), 1), np.float32)], axis=1)
+    middle = np.asarray(np.tanh(net.moments(jnp.asarray(states))[0]))
+    np.testing.assert_allclose(load_policy(path)(s), BOX.decode(middle), atol=1e-5)
 
 
 def test_a_policy_knows_what_its_observations_are_called(tmp_path):
@@ -225,17 +237,16 @@ ODD = {
 def test_arrays_that_do_not_fit_are_a_sentence(tmp_path, odd):
     path = tmp_path / "p.safetensors"
     pair()[1].save(path)
-    facts = {"indicator": False, "action_space": {"low": list(BOX.low), "high": list(BOX.high)}}
+    facts = {"action_space": BOX.to_json()}
     save_file(load_file(path) | odd, path, metadata={FACTS: json.dumps(facts)})
     refused(path)
 
 
 def test_the_policy_sees_what_training_saw():
-    """Recorded observations come out as the states of the data, indicator included."""
+    """Recorded observations come out as the states of the data."""
     offline = noise(80)
-    data = prepare(noise(40, seed=1), offline, terminal="absorbing")
+    data = prepare(noise(40, seed=1), offline)
     _, policy = pair(data.action_space, data.normaliser)
-    seen = replace(policy, weights=(np.eye(4, dtype="f4"),), biases=(np.zeros(4, "f4"),))
+    seen = replace(policy, weights=(np.eye(3, dtype="f4"),), biases=(np.zeros(3, "f4"),))
     rows = seen._network(offline.observations[offline.starts])
     np.testing.assert_allclose(rows, data.init, atol=1e-6)
-    assert noise_data().state_size == 3  # without the indicator

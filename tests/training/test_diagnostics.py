@@ -28,11 +28,12 @@ from lobsdice.training.diagnostics import (
     shares,
     weight_measures,
 )
-from lobsdice.training.engine import held_out_rows
+from lobsdice.training.draws import held_out_rows
 
 SIZE: Any = {"width": 5}
 WEIGHING = [
     LobsDICE(**SIZE),
+    LobsDICE(averaged=False, **SIZE),
     LobsDICEMu(**SIZE),
     LobsDICEMu(state_matching=True, **SIZE),
     SMODICE(**SIZE),
@@ -82,19 +83,13 @@ def test_where_no_weight_is_left_all_shares_are_zero(key):
     np.testing.assert_array_equal(shares(np.asarray(log_w, np.float64)), 0)
 
 
-@pytest.mark.parametrize("terminal", ["keep", "absorbing", "restart", "drop"])
-def test_an_episode_weighs_what_its_rows_weigh(terminal, key):
+def test_an_episode_weighs_what_its_rows_weigh():
+    """Ten steps each. Ends have no weight here."""
     offline = noise(80)
-    data = prepare(noise(40, seed=1), offline, terminal=terminal)
-    weights = np.arange(1.0, len(data.offline.s) + 1)
-    ended = offline.terminated.astype(int)
-    # Ten steps each; `drop` leaves a terminal one out, `absorbing` adds one row at the end.
-    lengths = 10 - (ended if terminal == "drop" else 0)
-    ends = np.cumsum(lengths * np.ones(8, int))
-    expected = np.array([w.sum() for w in np.split(weights, ends)[:8]])
-    if terminal == "absorbing":
-        expected[ended == 1] += weights[80:]
-    np.testing.assert_array_equal(episode_weights(weights, data, len(offline)), expected)
+    data = prepare(noise(40, seed=1), offline)
+    weights = np.arange(1.0, 81.0)
+    found = episode_weights(weights, data, len(offline))
+    np.testing.assert_array_equal(found, weights.reshape(8, 10).sum(1))
 
 
 def test_what_has_no_weights_or_no_episodes_says_so(key):
@@ -199,7 +194,7 @@ def test_a_nearer_state_does_not_make_up_for_another_movement():
 
 def test_runs_are_diagnosed_on_rows_apart_and_on_sources_by_name():
     datas = [sourced(1100, ("a", "b")), sourced(2000, ("b", "c"))]
-    held, names = hold_out(datas, apart=True)
+    held, names = hold_out([(data, 0.0) for data in datas])
     assert names == ("a", "b", "c")
     apart = [held_out_rows(len(data.offline.s)) for data in datas]
     assert held.batch.offline.s.shape[:2] == (2, len(apart[0]))  # as many as the smaller one has
@@ -210,5 +205,88 @@ def test_runs_are_diagnosed_on_rows_apart_and_on_sources_by_name():
         named = [names[number] for number in np.asarray(held.source[i])]
         assert named == [data.source_names[number] for number in data.source[found]]
     assert len(np.unique(held.shown[0], axis=0)) == 1100  # all demonstrations
-    everything, _ = hold_out(datas[:1], apart=False)
+    everything, _ = hold_out([(datas[0], 0.0)], apart=False)
     np.testing.assert_array_equal(everything.batch.offline.s[0], datas[0].offline.s)
+
+
+def ending(rows: int, **options):
+    """Noise in episodes of ten steps, all of which terminate, in one order of two sources."""
+    offline = replace(noise(rows), terminated=np.ones(rows // 10, bool))
+    shown = replace(noise(rows, seed=1), terminated=np.ones(rows // 10, bool))
+    data = prepare(shown, offline, labelled=shown, allow_leak=True, **options)
+    first, second = np.zeros(rows // 2, int), np.ones(rows // 2, int)
+    source = np.concatenate([first, second])
+    ends = data.ends and data.ends._replace(source=source[::10])
+    return replace(data, source=source, source_names=("a", "b"), ends=ends)
+
+
+def numbers(states, found) -> np.ndarray:
+    """The place of each found state among the states, -1 if it is not among them."""
+    where = {row.tobytes(): number for number, row in enumerate(states)}
+    return np.array([where.get(np.asarray(row).tobytes(), -1) for row in found])
+
+
+@pytest.mark.parametrize("apart", [True, False], ids=["held out", "all"])
+@pytest.mark.parametrize(("mass", "restart"), [(1.0, True), (9.0, False), (0.0, False)])
+def test_ends_have_their_due_share_among_the_rows_that_runs_are_measured_on(mass, restart, apart):
+    data = ending(6000, every=2)
+    assert data.ends is not None
+    held, names = hold_out([(data, mass)], restart=restart, apart=apart)
+    batch = jax.tree.map(lambda x: np.asarray(x)[0], held.batch)
+    shown = np.split(np.asarray(held.shown[0]), 2, axis=1)
+    parts = {
+        "expert": (batch.expert, 3000, 0.5 * mass, data.ends.expert),
+        "offline": (batch.offline, 6000, mass, data.ends.offline),
+        "labelled": (batch.labelled, 3000, 0.5 * mass, data.ends.labelled),
+        "shown": (Observations(*shown), 3000, 0.5 * mass, data.ends.expert),
+    }
+    for name, (rows, steps, each, ends) in parts.items():
+        found = numbers(ends, rows.s)
+        ended = found >= 0
+        share = each * 600 / (each * 600 + steps)
+        assert abs(ended.sum() - share * len(ended)) <= 0.5, name
+        if apart and name in ("expert", "offline"):
+            assert np.isin(found[ended], held_out_rows(600)).all(), name
+        if restart:
+            assert (numbers(data.init, rows.s_next[ended]) >= 0).all(), name
+        else:
+            np.testing.assert_array_equal(rows.s_next[ended], rows.s[ended])
+        if name in ("offline", "labelled"):
+            np.testing.assert_array_equal(np.isnan(rows.a).all(axis=1), ended)
+    np.testing.assert_array_equal(
+        batch.expert_ended, numbers(data.ends.expert, batch.expert.s) >= 0
+    )
+    ended = numbers(data.ends.offline, batch.offline.s)
+    expected = [names[data.ends.source[i]] for i in ended if i >= 0]
+    assert [names[i] for i in np.asarray(held.source[0])[ended >= 0]] == expected
+
+
+def test_restarts_are_from_all_initial_states_whatever_the_end():
+    """Logs of two sources, which start apart."""
+    data = ending(6000)
+    held, _ = hold_out([(data, 1.0)], restart=True, apart=False)
+    rows = jax.tree.map(lambda x: np.asarray(x)[0], held.batch.offline)
+    ended = np.isnan(rows.a).all(axis=1)
+    source = np.asarray(held.source[0])[ended]
+    late = numbers(data.init, rows.s_next[ended]) >= 300
+    assert late.mean() == pytest.approx(0.5, abs=0.01)
+    assert late[source == 0].mean() == pytest.approx(0.5, abs=0.1)
+
+
+def test_rows_without_an_action_do_not_count_in_measures_of_actions(key):
+    """Nor do they make the policy look better."""
+    batch, _ = seven_rows(key)
+    policy = started(LobsDICE(**SIZE), key).policy
+    known = jnp.arange(7) < 4
+    a = jnp.where(known[:, None], batch.offline.a, jnp.nan)
+    mixed = batch._replace(offline=batch.offline._replace(a=a))
+    few = batch._replace(offline=jax.tree.map(lambda x: x[:4], batch.offline))
+    ours = weight_measures(jnp.full(7, 1 / 7), policy, mixed, 0.9, key)
+    error = policy.error(few.offline.s, few.offline.a).mean()
+    np.testing.assert_allclose(ours["action_error"], error)
+    even = jnp.where(known, 1 / 4, 0.0)
+    distance = policy_distance(even, policy, batch.offline, key)
+    np.testing.assert_allclose(ours["policy_distance"], distance)
+    assert ours["effective_share"] == pytest.approx(1)
+    nowhere = weight_measures(jnp.eye(7)[6], policy, mixed, 0.9, key)
+    assert nowhere["action_error"] == nowhere["policy_distance"] == 0

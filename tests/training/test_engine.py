@@ -1,6 +1,5 @@
-"""The training loop's parts: batches, the average of weights, cooling, failing."""
+"""The training loop's parts: steps, the average of weights, cooling, failing."""
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -10,22 +9,11 @@ import pytest
 from worlds import noise_data
 
 from lobsdice.algorithms.base import Defaults, hyperparameters
-from lobsdice.data.prepare import Data, Observations, Transitions
-from lobsdice.training.engine import (
-    ADAM,
-    Member,
-    Options,
-    State,
-    draw_batch,
-    held_out_count,
-    held_out_rows,
-    pack,
-    step,
-    watched,
-)
+from lobsdice.training.draws import draw_batch, pack
+from lobsdice.training.engine import ADAM, Member, Options, State, step, watched
 from lobsdice.training.fleet import Fleet, iterate
 
-DATAS = [noise_data(seed=seed) for seed in range(2)]
+DATA = noise_data()
 
 
 class Nets(NamedTuple):
@@ -63,7 +51,7 @@ def take(steps: int, algorithm=Line(), **options) -> list[State]:  # noqa: B008
     """The states of a run, step by step."""
     nets = Nets(jnp.float32(1.0))
     states = [State(nets, ADAM.init(nets), nets.policy, jnp.int32(-1), jnp.int32(0))]
-    pool, slices = pack(DATAS[:1])
+    pool, slices = pack([DATA])
     key = jax.random.key(0)
     batch = draw_batch(key, pool, jax.tree.map(lambda x: x[0], slices), 1)
     settings = Options(steps=steps, **options)
@@ -76,47 +64,6 @@ def take(steps: int, algorithm=Line(), **options) -> list[State]:  # noqa: B008
 
 def weights(states) -> np.ndarray:
     return np.array([float(state.nets.policy) for state in states])
-
-
-def test_a_batch_holds_rows_of_the_runs_own_data_only(key):
-    pool, slices = pack(DATAS)
-    for i, data in enumerate(DATAS):
-        mine = jax.tree.map(lambda x, i=i: x[i], slices)
-        batch = draw_batch(key, pool, mine, 500)
-        parts = {
-            "init": (np.asarray(batch.init), data.init),
-            "expert": (np.hstack(batch.expert), np.hstack(data.expert)),
-            "offline": (np.hstack(batch.offline), np.hstack(data.offline)),
-            "labelled": (np.hstack(batch.labelled or ()), np.hstack(data.labelled or ())),
-        }
-        assert len(batch.init) == 125  # a quarter
-        for name, (drawn, owned) in parts.items():
-            found = (drawn[:, None] == owned[None]).all(axis=2)
-            assert found.any(axis=1).all(), name  # each is a row of the data, whole
-            assert found.any(axis=0).all(), name  # and none is left out
-            counts = found.sum(axis=0)
-            assert counts.std() < 3 * np.sqrt(len(drawn) / len(owned)), name
-
-
-def numbered(rows: int) -> Data:
-    """Data whose every row says which it is."""
-    number = np.arange(rows, dtype=np.float32)[:, None]
-    pairs = Observations(number, number)
-    return replace(DATAS[0], expert=pairs, offline=Transitions(number, number, number))
-
-
-@pytest.mark.parametrize("size, expected", [(480, []), (500, range(480, 500)), (1500, None)])
-def test_rows_are_held_out_in_blocks_and_never_drawn(size, expected, key):
-    if expected is None:
-        expected = [*range(480, 512), *range(992, 1024)]
-    others = sorted({*range(size)} - {*expected})
-    pool, slices = pack([numbered(700), numbered(size)])  # in the middle of a pool, too
-    batch = draw_batch(key, pool, jax.tree.map(lambda x: x[1], slices), 40_000, hold_out=True)
-    for part in (batch.expert.s, batch.offline.s):
-        assert np.unique(part).tolist() == others
-        assert np.ptp(np.bincount(part[:, 0].astype(int))[others]) < 12 * np.sqrt(40_000 / size)
-    np.testing.assert_array_equal(held_out_rows(size), expected or range(size))
-    assert held_out_count(jnp.array([size])) == len(expected)
 
 
 def test_steps_are_those_of_adam():
@@ -150,7 +97,7 @@ def blamed(state: State) -> list[str]:
 def test_a_run_that_fails_stays_where_its_chunk_began(chunk):
     """The logarithm of a negative weight is the first number that is not finite."""
     first = int(np.flatnonzero(weights(take(15)) < 0)[0])  # the state with which step `first` fails
-    fleet = Fleet((Member(Line(), options=Options(steps=15)),), (DATAS[0],))
+    fleet = Fleet((Member(Line(), options=Options(steps=15)),), (DATA,))
     states = [now.state for now in iterate(fleet, every=chunk)]
     found = np.array([float(state.nets.policy[0]) for state in states])
     last, begun = states[-1], first // chunk
@@ -168,19 +115,19 @@ def test_a_weight_that_overflows_in_the_last_step_is_noticed():
     """No loss is taken of it any more; before, it grows from 1 to 3e38, which is finite."""
     algorithm = Line(slope=-1.0, rate=3e38)
     assert np.isinf(weights(take(2, algorithm))).tolist() == [False, False, True]
-    fleet = Fleet((Member(algorithm, options=Options(steps=2)),), (DATAS[0],))
+    fleet = Fleet((Member(algorithm, options=Options(steps=2)),), (DATA,))
     (now,) = iterate(fleet, every=2)
     assert (int(now.state.failed_at[0]), blamed(now.state)) == (1, ["weights"])
     assert float(now.state.nets.policy[0]) == float(now.state.average[0]) == 1.0
 
 
 def test_every_step_is_penalised_once_however_steps_fall_into_blocks():
-    fleet = Fleet((Member(Counted(penalty_every=4), options=Options(steps=10)),), (DATAS[0],))
+    fleet = Fleet((Member(Counted(penalty_every=4), options=Options(steps=10)),), (DATA,))
     whole, rest = iterate(fleet, every=8)
     assert (float(whole.metrics["penalised"][0]), float(rest.metrics["penalised"][0])) == (4, 2)
 
 
 def test_training_ends_early_once_all_runs_have_failed():
-    fleet = Fleet((Member(Line(), options=Options(steps=4000)),), (DATAS[0],))
+    fleet = Fleet((Member(Line(), options=Options(steps=4000)),), (DATA,))
     now = next(iterate(fleet, every=4000))
     assert 0 <= int(now.state.failed_at[0]) < now.step < 4000

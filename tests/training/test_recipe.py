@@ -39,8 +39,8 @@ def test_every_setting_survives_json(files):
         seeds=3,
         every=7,
         wandb="project",
-        training=Options(steps=9, hold_out=False),
-        preparation=Preparation(terminal="drop", subsample=2),
+        training=Options(steps=9, hold_out=False, terminal="stay"),
+        preparation=Preparation(subsample=2),
         read=ReadOptions(observation_columns=("a", "b"), action_low=(-1.0,), action_high=(1.0,)),
         algorithm=LobsDICE(alpha=0.5),
     )

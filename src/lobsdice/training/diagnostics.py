@@ -91,29 +91,31 @@ def hold_out(
 def _held_out(
     data: Data, mass: float, n: int, names: tuple[str, ...], restart: bool, apart: bool
 ) -> HeldOut:
-    init = data.init[_spread(len(data.init), n)]
     everything, counts = with_ends(data), end_counts(data)
 
-    def rows(i: int, *, apart: bool) -> tuple[Any, np.ndarray, np.ndarray]:
+    def rows(i: int, n: int = n, *, apart: bool) -> tuple[Any, np.ndarray, np.ndarray]:
         """Rows of a part, their numbers in it, and which of them follow an end."""
         number, ended = _chosen(*counts[i], mass, n, apart=apart)
         part: Any = everything[i]
         part = type(part)(*(x[number] for x in part))
         if restart:
-            part = part._replace(s_next=np.where(ended[:, None], init, part.s_next))
+            starts = _spread(len(data.init), int(ended.sum()))
+            # In a random order: rows are sorted by source, and starts do not depend on the end.
+            part.s_next[ended] = data.init[np.random.default_rng(0).permutation(starts)]
         return part, number, ended
 
     expert, _, expert_ended = rows(1, apart=apart)
     offline, number, _ = rows(2, apart=apart)
     labelled = everything.labelled and rows(3, apart=False)[0]
+    init = data.init[_spread(len(data.init), n)]
+    shown = rows(1, ROWS_HELD_OUT, apart=False)[0]
     batch = Batch(init, expert, offline, labelled, expert_ended)
     source = np.concatenate([data.source, *([data.ends.source] if data.ends else [])])[number]
     place = np.array([names.index(name) for name in data.source_names])
-    shown = _spread(len(data.expert.s), ROWS_HELD_OUT)
     return HeldOut(
         batch=jax.tree.map(jnp.asarray, batch),
         source=jnp.asarray(place[source]),
-        shown=beside(*(x[shown] for x in data.expert)),
+        shown=pairs(jax.tree.map(jnp.asarray, shown)),
         inferred=infer_actions(data),
     )
 
@@ -188,14 +190,21 @@ def weight_measures(
 ) -> Metrics:
     """Measures of the shares w that offline rows have in the learned distribution d."""
     rows = batch.offline
-    acted = jnp.where(lacking(rows.a), 0.0, w)
+    acted = with_action(w, rows)
     return {
         "effective_share": 1 / (len(w) * jnp.sum(w**2)),
         "largest_share": jnp.max(w),
         "flow_residual": flow_residual(w, batch, gamma),
         "policy_distance": policy_distance(acted, policy, rows, key),
-        "action_error": jnp.sum(w * policy.error(rows.s, rows.a)),
+        "action_error": jnp.sum(acted * policy.error(rows.s, rows.a)),
     }
+
+
+def with_action(w: Values, rows: Transitions) -> Values:
+    """The shares among the rows with an action; all zero if these have none."""
+    acted = jnp.where(lacking(rows.a), 0.0, w)
+    total = jnp.sum(acted)
+    return acted / jnp.where(total > 0, total, 1.0)
 
 
 def flow_residual(w: Values, batch: Batch, gamma: Number) -> Float[Array, ""]:
