@@ -20,6 +20,7 @@ def describe(episodes: Episodes) -> dict[str, Any]:
         "lengths": _summary(episodes.lengths),
         "terminated": terminated,
         "truncated": len(episodes) - terminated,
+        "success": _success(episodes),
         "state_size": episodes.state_size,
         "observation_names": list(episodes.observation_names) or None,
         "observations": _features(episodes.observations, episodes.observation_range),
@@ -27,6 +28,13 @@ def describe(episodes: Episodes) -> dict[str, Any]:
         "returns": None if returns is None else _summary(returns),
         "sources": _sources(episodes),
     }
+
+
+def _success(episodes: Episodes) -> dict[str, int] | None:
+    if episodes.success is None:
+        return None
+    kinds = {"succeeded": 1, "failed": 0, "unknown": -1}
+    return {name: int((episodes.success == value).sum()) for name, value in kinds.items()}
 
 
 def _summary(values: np.ndarray) -> dict[str, int | float]:

@@ -1,202 +1,253 @@
 """How demonstrations and logged episodes end, in words, and what is suspicious about it.
 
 An episode terminated if the environment ended it, in success or in failure. It was truncated if
-only the recording stopped. docs/ends.md explains what each sentence here means.
+only the recording stopped. docs/ends.md explains the sentences.
 """
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-from jaxtyping import Bool, Float32, Int64
+from jaxtyping import Bool, Float32, Float64, Int64
 
-from lobsdice.data.episodes import Episodes
-from lobsdice.data.neighbours import nearest
+from lobsdice.data.episodes import Episodes, check_states
+from lobsdice.data.neighbours import nearest, spacings
 from lobsdice.data.normaliser import fit_normaliser
-from lobsdice.data.repeats import distinct_rows
 
-#: An end is far from all others if its distance is more than this many times the spacing there.
+#: An end is far from others if its distance is more than this many times the spacing, as in audits.
 FACTOR = 2.0
-#: A sentence is about the demonstrations if it holds for at least this share of them.
+#: A warning needs at least this share of the demonstrations.
 MOST = 0.5
 #: The most demonstrations whose last states are compared; of more, every n-th is taken.
 COMPARED = 200
-#: The fewest episodes of equal length that look like a time limit, and their share.
+#: The number of logged states from which their usual spacing is estimated.
+SAMPLE = 200
+#: The fewest episodes of one length that look like a time limit, and their smallest share.
 LIMITED, LIMITED_SHARE = 5, 0.1
 
 States = Float32[np.ndarray, "_ state"]
 Rows = Int64[np.ndarray, " _"]
 
 
+@dataclass(frozen=True)
+class Endings:
+    """How two datasets end; sentences begin with a small letter and have no full stop."""
+
+    summary: str
+    reading: str
+    """What training takes to follow an end."""
+    remarks: list[str]
+    warnings: list[str]
+    expert: dict[str, int | None]
+    """Numbers of demonstrations that terminated, were truncated, succeeded, failed; None: unknown.
+    """
+    offline: dict[str, int | None]
+    """The same for the logged episodes."""
+    far_ends: int | None
+    """The number of demonstrations that end far from all ends in the logs, if both have ends."""
+
+
+def compare_ends(expert: Episodes, offline: Episodes) -> Endings:
+    """All that is known about the ends of demonstrations and logs."""
+    pair = _Pair(expert, offline)
+    warnings, remarks = _findings(pair)
+    both = expert.terminated.any() and offline.terminated.any()
+    return Endings(
+        summary=describe_ends(expert, offline),
+        reading=_reading(expert, offline),
+        remarks=remarks,
+        warnings=warnings,
+        expert=count_ends(expert),
+        offline=count_ends(offline),
+        far_ends=int(pair.far.sum()) if both else None,
+    )
+
+
 def describe_ends(expert: Episodes, offline: Episodes) -> str:
     """One sentence: how many episodes of each kind terminated, were truncated, and succeeded."""
-    parts = (_counted(expert, "demonstration"), _counted(offline, "logged episode"))
-    return "; ".join(parts)
+    return f"{_counted(expert, 'demonstration')}; {_counted(offline, 'logged episode')}"
 
 
 def end_warnings(expert: Episodes, offline: Episodes) -> list[str]:
     """A sentence for each thing about the ends that is probably a mistake in the data."""
-    found = [_time_limit(expert, "demonstrations"), _time_limit(offline, "logged episodes")]
-    if expert.terminated.any() and not offline.terminated.any():
-        found.append(_logs_never_end(expert, offline))
-    elif expert.terminated.any():
-        found.append(_elsewhere(expert, offline))
-    elif offline.terminated.any():
-        found.append(_demonstrations_never_end(expert, offline))
-    return [sentence for sentence in found if sentence]
+    return _findings(_Pair(expert, offline))[0]
 
 
-def end_remarks(expert: Episodes, offline: Episodes) -> list[str]:
-    """A sentence for each thing about the ends that is worth knowing, but may well be right."""
-    if not expert.terminated.any() and not offline.terminated.any():
-        return ["no episode terminated, so that `--terminal` changes nothing"]
-    if not expert.terminated.any() and not _demonstrations_never_end(expert, offline):
-        return [
-            "no demonstration terminated, but logged episodes did: that is right if only failures "
-            "end the task"
-        ]
-    return []
+def count_ends(episodes: Episodes) -> dict[str, int | None]:
+    """The numbers of episodes by their ends; those about success are None if nothing is known."""
+    ended, success = int(episodes.terminated.sum()), episodes.success
+    return {
+        "terminated": ended,
+        "truncated": len(episodes) - ended,
+        "succeeded": None if success is None else int((success == 1).sum()),
+        "failed": None if success is None else int((success == 0).sum()),
+    }
 
 
 def _counted(episodes: Episodes, noun: str) -> str:
-    count, ended = len(episodes), int(episodes.terminated.sum())
+    count, found = len(episodes), count_ends(episodes)
+    ended, cut = found["terminated"], found["truncated"]
     nouns = noun if count == 1 else f"{noun}s"
-    if ended == count:
-        words = f"{_all(count)} {nouns} terminated"
-    elif not ended:
-        words = f"{_all(count)} {nouns} {'was' if count == 1 else 'were'} truncated"
+    everyone = f"the only {noun}" if count == 1 else f"all {count:,} {nouns}"
+    if ended and cut:
+        words = f"{ended:,} of {count:,} {nouns} terminated, {cut:,} {_be(cut)} truncated"
     else:
-        words = f"{ended:,} of {count:,} {nouns} terminated, {count - ended:,} truncated"
-    return f"{words}{_successes(episodes)}"
+        words = f"{everyone} {'terminated' if ended else f'{_be(count)} truncated'}"
+    known = [f"{found[key]:,} {key}" for key in ("succeeded", "failed") if found[key]]
+    return f"{words} ({', '.join(known)})" if known else words
 
 
-def _all(count: int) -> str:
-    return "the only" if count == 1 else f"all {count:,}"
+def _be(count: int) -> str:
+    return "was" if count == 1 else "were"
 
 
-def _successes(episodes: Episodes) -> str:
-    if episodes.success is None:
-        return ""
-    kinds = {"succeeded": 1, "failed": 0, "unknown": -1}
-    counts = {name: int((episodes.success == value).sum()) for name, value in kinds.items()}
-    return f" ({', '.join(f'{count:,} {name}' for name, count in counts.items() if count)})"
-
-
-def _logs_never_end(expert: Episodes, offline: Episodes) -> str:
-    sentence = "demonstrations terminate, but no logged episode does"
-    if offline.unread:
-        sentence += f" ({_unread(offline)})"
-    last = np.arange(len(offline))
-    if _nearest_is_last(expert, offline, last) >= MOST:
-        sentence += (
-            "; yet logged episodes stop where demonstrations end, so that they probably terminated "
-            "there, too, and should be marked"
-        )
-    return f"{sentence}; the logs then show nothing of what follows an end"
-
-
-def _demonstrations_never_end(expert: Episodes, offline: Episodes) -> str | None:
-    ended = np.flatnonzero(offline.terminated)
-    stop_there = _nearest_is_last(expert, offline, ended) >= MOST
-    if not stop_there and not expert.unread:
-        return None
-    sentence = "logged episodes terminate, but no demonstration does"
-    if expert.unread:
-        sentence += f" ({_unread(expert)})"
-    if stop_there:
-        sentence += (
-            "; yet demonstrations stop where logged episodes terminate, so that they probably "
-            "terminated, too, and should be marked"
-        )
-    return sentence
-
-
-def _unread(episodes: Episodes) -> str:
-    names = ", ".join(f"`{name}`" for name in episodes.unread)
-    plural = len(episodes.unread) > 1
+def _reading(expert: Episodes, offline: Episodes) -> str:
+    if not expert.terminated.any() and not offline.terminated.any():
+        return "no episode has an end, so that the option `terminal` changes nothing"
     return (
-        f"the {'columns' if plural else 'column'} {names} of the file may mark ends; "
-        f"`--terminated-column {episodes.unread[0]}` reads {'the first' if plural else 'it'}"
+        "after an end the task begins anew (`terminal` is restart, the default; with stay, the "
+        "place of the end counts more than the way there); truncated episodes have no end"
     )
 
 
-def _elsewhere(expert: Episodes, offline: Episodes) -> str | None:
-    far = far_ends(expert, offline)
-    if far.mean() < MOST:
-        return None
-    return (
-        f"{int(far.sum())} of {len(far)} demonstrations end where no logged episode ends; either "
-        "the logs never reach such an end, or their episodes went on or were cut there"
-    )
+def _findings(pair: "_Pair") -> tuple[list[str], list[str]]:
+    """Warnings and remarks."""
+    warnings = [
+        _time_limit(pair.expert, "demonstrations"),
+        _time_limit(pair.offline, "logged episodes"),
+        _failed(pair.expert),
+    ]
+    remarks = []
+    shown, logged = pair.expert.terminated.any(), pair.offline.terminated.any()
+    if shown and not logged:
+        warnings.append(_logs_never_end(pair))
+    elif shown:
+        warnings.append(_elsewhere(pair))
+    elif logged and (found := _demonstrations_never_end(pair)):
+        warnings.append(found)
+    elif logged:
+        remarks.append(
+            "no demonstration terminated, but logged episodes did; that is right if only failures "
+            "end the task"
+        )
+    return [sentence for sentence in warnings if sentence], remarks
 
 
 def _time_limit(episodes: Episodes, nouns: str) -> str | None:
-    """A warning if many episodes that count as terminated have the same, greatest length."""
     longest = int(episodes.lengths.max())
-    equal = episodes.lengths == longest
-    ended = int((equal & episodes.terminated).sum())
-    varied = (episodes.lengths < longest).any()
-    if not varied or ended < max(LIMITED, LIMITED_SHARE * len(episodes)):
+    at_limit = episodes.lengths == longest
+    ended = int((at_limit & episodes.terminated).sum())
+    if at_limit.all() or ended < max(LIMITED, LIMITED_SHARE * len(episodes)):
         return None
     return (
-        f"{ended:,} of {len(episodes):,} {nouns} terminated after exactly {longest:,} steps, and "
-        "none took longer: a time limit probably truncated them, and they should not be marked as "
-        "terminated"
+        f"{ended:,} of {len(episodes):,} {nouns} are marked as terminated after exactly "
+        f"{longest:,} steps, and none took longer; if that is a time limit, give it as "
+        "`time_limit`, so that they count as truncated"
     )
 
 
-def far_ends(expert: Episodes, offline: Episodes) -> Bool[np.ndarray, " n"]:
-    """True for each demonstration's end that is far from the ends of all logged episodes.
-
-    Far is more than `FACTOR` times the larger of two spacings: between logged states, at the
-    nearest logged end, and between the ends of the demonstrations.
-    """
-    ours = _Table.of(expert, offline).expert[_some(expert.ends[expert.terminated])]
-    table = _Table.of(expert, offline)
-    ends = np.flatnonzero(offline.terminated)
-    distance, neighbour = nearest(ours, table.offline[offline.ends[ends]])
-    spacing = np.maximum(_spacing(table.offline, offline, ends[neighbour]), _apart(ours))
-    return distance > FACTOR * spacing
+def _failed(expert: Episodes) -> str | None:
+    failed = count_ends(expert)["failed"]
+    return f"{failed:,} of {len(expert):,} demonstrations failed" if failed else None
 
 
-class _Table(NamedTuple):
-    """The normalised states of both."""
-
-    expert: States
-    offline: States
-
-    @classmethod
-    def of(cls, expert: Episodes, offline: Episodes) -> "_Table":
-        normaliser = fit_normaliser(offline)
-        return cls(normaliser(expert.observations), normaliser(offline.observations))
+def _logs_never_end(pair: "_Pair") -> str:
+    sentence = f"demonstrations terminate, but no logged episode does{_unread(pair.offline)}"
+    if pair.stops(np.arange(len(pair.offline))) < MOST:
+        return f"{sentence}; the logs then do not show what follows an end"
+    return (
+        f"{sentence}; yet logged episodes stop where demonstrations end: mark those that ended "
+        "there as terminated"
+    )
 
 
-def _spacing(states: States, offline: Episodes, episodes: Rows) -> np.ndarray:
-    """The distance from the last state of each episode to the nearest other state of another."""
-    points, place = distinct_rows(states)
-    group = np.repeat(np.arange(len(offline)), offline.lengths + 1)[points]
-    asked = place[offline.ends[episodes]]
-    excluded = (group[asked], group)
-    return nearest(states[points[asked]], states[points], excluded=excluded)[0]
+def _demonstrations_never_end(pair: "_Pair") -> str | None:
+    sentence = f"logged episodes terminate, but no demonstration does{_unread(pair.expert)}"
+    if pair.stops(np.flatnonzero(pair.offline.terminated)) < MOST:
+        return sentence if pair.expert.unread else None
+    return (
+        f"{sentence}; yet demonstrations stop where logged episodes terminate: mark those that "
+        "ended there as terminated"
+    )
 
 
-def _apart(ends: States) -> np.ndarray | float:
-    """The distance from each end to the nearest other one, 0 if there is only one."""
-    if len(ends) == 1:
-        return 0.0
-    own = np.arange(len(ends))
-    return nearest(ends, ends, excluded=(own, own))[0]
+def _unread(episodes: Episodes) -> str:
+    names = " or ".join(map(repr, episodes.unread))
+    return f" (column {names} was not read as `terminated_column`)" if names else ""
 
 
-def _nearest_is_last(expert: Episodes, offline: Episodes, episodes: Rows) -> float:
-    """The share of demonstrations whose last state is nearest to a last state of these episodes.
+def _elsewhere(pair: "_Pair") -> str | None:
+    far = pair.far
+    if far.mean() < MOST:
+        return None
+    counts = f"{int(far.sum()):,} of {len(far):,}"
+    sentence = f"demonstrations end where no logged episode terminates ({counts})"
+    if pair.stops(np.flatnonzero(~pair.offline.terminated)) >= MOST:
+        return (
+            f"{sentence}; yet logged episodes that count as truncated stop there: mark those that "
+            "ended there as terminated"
+        )
+    if pair.passed.mean() >= MOST:
+        return f"{sentence}; logged episodes come there, but go on"
+    return f"{sentence}; no logged episode comes near"
 
-    The state one step before counts, too.
-    """
-    table = _Table.of(expert, offline)
-    _, row = nearest(table.expert[_some(expert.ends)], table.offline)
-    ends = offline.ends[episodes]
-    return float(np.isin(row, np.concatenate([ends, ends - 1])).mean())
 
+@dataclass(frozen=True, eq=False)
+class _Pair:
+    """Demonstrations and logs, and distances between their normalised states."""
 
-def _some(rows: Rows) -> Rows:
-    return rows[:: -(-len(rows) // COMPARED)]
+    expert: Episodes
+    offline: Episodes
+
+    def __post_init__(self):
+        check_states("the expert data", self.expert, "the offline data", self.offline)
+
+    @cached_property
+    def states(self) -> States:
+        """The states of the logs."""
+        return fit_normaliser(self.offline)(self.offline.observations)
+
+    @cached_property
+    def last(self) -> States:
+        """The final states of demonstrations; if none terminated, the last states of all."""
+        expert = self.expert
+        rows = expert.ends[expert.terminated] if expert.terminated.any() else expert.ends
+        return fit_normaliser(self.offline)(expert.observations[rows[:: -(-len(rows) // COMPARED)]])
+
+    @cached_property
+    def nearby(self) -> tuple[Float64[np.ndarray, " n"], Rows]:
+        """The distance from each of `last` to the nearest logged state, and its row."""
+        return nearest(self.last, self.states)
+
+    @cached_property
+    def far(self) -> Bool[np.ndarray, " n"]:
+        """True for each of `last` that is far from the final states of the logs."""
+        ends = self.offline.ends[self.offline.terminated]
+        distance, which = nearest(self.last, self.states[ends])
+        return distance > FACTOR * self._spacing(ends[which])
+
+    @property
+    def passed(self) -> Bool[np.ndarray, " n"]:
+        """True for each of `last` that is near some logged state."""
+        distance, row = self.nearby
+        return distance <= FACTOR * self._spacing(row)
+
+    def stops(self, episodes: Rows) -> float:
+        """The share of `last` whose nearest logged state is one of the last two of an episode.
+
+        Only the episodes with these numbers count.
+        """
+        ends = self.offline.ends[episodes]
+        return float(np.isin(self.nearby[1], np.concatenate([ends, ends - 1])).mean())
+
+    def _spacing(self, rows: Rows) -> np.ndarray:
+        """The spacing at logged states, for each of `last`: the larger of two distances.
+
+        The one is the spacing of logged states, limited as in audits. The other is the distance to
+        the nearest other of `last`, because logs may seldom reach the region of these ends.
+        """
+        episode = np.repeat(np.arange(len(self.offline)), self.offline.lengths + 1)
+        logged, sparse = spacings(self.states, episode, rows, sample=SAMPLE)
+        own = np.arange(len(self.last))
+        shown, _ = nearest(self.last, self.last, excluded=(own, own))
+        return np.maximum(np.minimum(logged, sparse), np.where(np.isinf(shown), 0, shown))

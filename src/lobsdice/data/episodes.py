@@ -95,7 +95,7 @@ class Episodes:
             "source": None if source is None else numeric("source", source, np.int64),
             "source_names": tuple(map(str, source_names)),
             "observation_names": tuple(map(str, observation_names)),
-            "success": None if success is None else numeric("success", success, np.int64),
+            "success": None if success is None else _known(numeric("success", success, np.int64)),
             "unread": tuple(map(str, unread)),
         }
         # Before the constructor, where a run-time type checker would raise its own errors first.
@@ -273,6 +273,10 @@ def mixture(sources: Mapping[str, Episodes]) -> Episodes:
         ],
         called=list(sources),
     )
+
+
+def _known(success: np.ndarray) -> np.ndarray | None:
+    return None if (success == -1).all() else success
 
 
 def _together(arrays: list) -> Any:

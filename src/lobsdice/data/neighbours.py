@@ -12,9 +12,13 @@ import numpy as np
 from jaxtyping import Float32, Float64, Int64
 
 from lobsdice.data.machine import cores
+from lobsdice.data.repeats import distinct_rows
 
 #: The products of one block take 4 MB, which fit the processor's cache.
 POINTS, QUERIES = 2048, 512
+
+#: The quantile of the spacings at all rows, and the number of random rows that it is taken from.
+SPARSE, SAMPLE = 0.9, 2000
 
 Rows = Float32[np.ndarray, "_ width"]
 Groups = Int64[np.ndarray, " _"]
@@ -48,6 +52,29 @@ def nearest(
             advance(done)
     distance = np.linalg.norm(queries.astype(np.float64) - points[index], axis=1)
     return np.where(found, distance, np.inf), index
+
+
+def spacings(
+    rows: Rows,
+    group: Int64[np.ndarray, " n"],
+    of: Int64[np.ndarray, " k"],
+    advance: Callable[[int], None] = lambda n: None,
+    *,
+    sample: int = SAMPLE,
+) -> tuple[Float64[np.ndarray, " k"], float]:
+    """The spacings at the rows numbered `of`, and the `SPARSE` quantile of those at all rows.
+
+    The spacing at a row is its distance to the nearest row of another group. The quantile is
+    estimated from `sample` random rows. Repeated rows count once.
+    """
+    points, place = distinct_rows(rows)
+    drawn = np.random.default_rng(0).permutation(len(points))[:sample]
+    asked, back = np.unique(np.concatenate([drawn, place[of]]), return_inverse=True)
+    chosen, point_group = points[asked], group[points]
+    excluded = (point_group[asked], point_group)
+    distance, _ = nearest(rows[chosen], rows[points], excluded=excluded, advance=advance)
+    sampled, asked_for = np.split(distance[back], [len(drawn)])
+    return asked_for, float(np.quantile(sampled, SPARSE, method="higher"))
 
 
 def _threads() -> int:

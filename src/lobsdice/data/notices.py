@@ -1,4 +1,4 @@
-"""Warnings about data of any format: constant features and repeated episodes."""
+"""Warnings about data of any format: constant features, repeated episodes, ends not read."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ SHOWN = 5
 
 
 def notices(episodes: Episodes) -> list[str]:
-    """A sentence about constant features and one about repeated episodes, if there are any."""
+    """A sentence about constant features, repeated episodes and unread marks of ends, if any."""
     found = []
     if (constant := np.flatnonzero(np.equal(*episodes.observation_range))).size:
         names = np.array(episodes.observation_names or range(episodes.state_size))
@@ -17,6 +17,11 @@ def notices(episodes: Episodes) -> list[str]:
     if (repeated := episodes.repeated).size:
         verb = "repeats an earlier one" if repeated.size == 1 else "repeat earlier ones"
         found.append(f"{_these('episode', repeated)} {verb}")
+    if names := episodes.unread:
+        found.append(
+            f"every episode counts as truncated, although {' and '.join(map(repr, names))} may "
+            f"mark ends; if one is true only where the task ended, name it as `terminated_column`"
+        )
     return found
 
 

@@ -7,12 +7,12 @@ import pytest
 
 import lobsdice as ld
 from lobsdice.data.audit import Discrimination, audit, judge
-from lobsdice.data.audit.coverage import SPARSE, Coverage, cover, groups, parts, spacings
+from lobsdice.data.audit.coverage import Coverage, cover, groups, parts
 from lobsdice.data.audit.discriminator import discriminate, fit
 from lobsdice.data.audit.facts import facts
 from lobsdice.data.audit.rate import Rate, compare_rates
 from lobsdice.data.episodes import Episodes, concatenate
-from lobsdice.data.neighbours import nearest
+from lobsdice.data.neighbours import SPARSE, nearest, spacings
 from lobsdice.data.normaliser import fit_normaliser
 from lobsdice.data.prepare import observations
 from lobsdice.errors import LobsDICEError

@@ -9,7 +9,6 @@ upper limit: its `SPARSE` quantile over the offline data. If the demonstrations 
 the limit is their quantile, but at least a quarter of the former. Repeated rows count once.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,15 +16,10 @@ from jaxtyping import Bool, Float32, Float64, Int64
 
 from lobsdice import console
 from lobsdice.data.episodes import Episodes
-from lobsdice.data.neighbours import nearest
-from lobsdice.data.repeats import distinct_rows
+from lobsdice.data.neighbours import SAMPLE, nearest, spacings
 
 #: A transition is uncovered if its distance is more than this many times the spacing.
 FACTOR = 2.0
-#: The quantile that is the limit of the spacing.
-SPARSE = 0.9
-#: The number of random pairs from which the quantile is estimated.
-SAMPLE = 2000
 #: The most demonstrated transitions that are compared; of more, every n-th is taken.
 MOST_EXPERT = 5000
 #: The fewest groups of steps; fewer episodes are cut into pieces.
@@ -90,26 +84,6 @@ def cover(
     episode = expert_episodes.step_episodes
     step = expert_episodes.step_numbers
     return Coverage(episode[::every], step[::every], distance, spacing, neighbour, every, sparse)
-
-
-def spacings(
-    pairs: Pairs,
-    group: Int64[np.ndarray, " n"],
-    of: Int64[np.ndarray, " k"],
-    advance: Callable[[int], None] = lambda n: None,
-) -> tuple[Float64[np.ndarray, " k"], float]:
-    """The spacings at the pairs numbered `of`, and the `SPARSE` quantile of those at all pairs.
-
-    The quantile is estimated from a random sample. Pairs of the same group do not count.
-    """
-    points, place = distinct_rows(pairs)
-    sample = np.random.default_rng(0).permutation(len(points))[:SAMPLE]
-    asked, back = np.unique(np.concatenate([sample, place[of]]), return_inverse=True)
-    chosen, point_group = points[asked], group[points]
-    excluded = (point_group[asked], point_group)
-    distance, _ = nearest(pairs[chosen], pairs[points], excluded=excluded, advance=advance)
-    sampled, asked_for = np.split(distance[back], [len(sample)])
-    return asked_for, float(np.quantile(sampled, SPARSE, method="higher"))
 
 
 def groups(episodes: Episodes) -> Int64[np.ndarray, " steps"]:

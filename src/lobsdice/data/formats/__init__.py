@@ -4,10 +4,12 @@ import importlib
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from types import ModuleType
+
+import numpy as np
 
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.formats.options import DEFAULTS as DEFAULTS, ReadOptions as ReadOptions
@@ -52,6 +54,9 @@ def read(path_or_id: str | PathLike[str], options: ReadOptions = DEFAULTS) -> Ep
         warnings.simplefilter("ignore")  # those of the libraries, about damaged files
         kind, path = _recognise(path_or_id)
         episodes, found = kind.load().read(path, options)
+        if options.time_limit is not None:
+            episodes, more = _limited(episodes, options.time_limit)
+            found += more
         found += notices(episodes)
     for notice in found:
         warnings.warn(f"{path_or_id}: {notice}", DataWarning, stacklevel=2)
@@ -71,6 +76,24 @@ def write(path: str | PathLike[str], episodes: Episodes) -> None:
         f"{path}: no format has the suffix '{path.suffix}'; use {_suffixes()}, or no suffix for a "
         "Minari dataset"
     )
+
+
+def _limited(episodes: Episodes, limit: int) -> tuple[Episodes, list[str]]:
+    """The episodes, of which those of `limit` steps count as truncated, and warnings."""
+    longest = int(episodes.lengths.max())
+    if longest > limit:
+        first = int(np.flatnonzero(episodes.lengths > limit)[0])
+        raise LobsDICEError(
+            f"`time_limit` is {limit}, but episode {first} has {episodes.lengths[first]} steps"
+        )
+    at_limit = episodes.lengths == limit
+    marked = replace(episodes, terminated=episodes.terminated & ~at_limit, valid=True)
+    if at_limit.any():
+        return marked, []
+    return marked, [
+        f"no episode has {limit} steps, so that `time_limit` changes nothing; the longest has "
+        f"{longest}"
+    ]
 
 
 def _recognise(path_or_id: str | PathLike[str]) -> tuple[Format, Path]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from lobsdice.data.formats.metadata import SUCCESS
 from lobsdice.data.formats.options import IfThere, ReadOptions
 from lobsdice.errors import LobsDICEError
 
@@ -14,6 +15,13 @@ OBSERVATIONS = ("obs_*", "obs", "observation", "observations", "observation*", "
 ACTIONS = ("action", "actions", "action_*", "action*")
 REWARD = ("reward",)
 TERMINATED = ("terminated", "terminal")
+
+#: Names, in small letters, of columns that often mark ends. They are never read without an option,
+#: because `done` is often set where only the recording stopped, and `success` not at failures.
+MAY_END = (
+    *("done", "dones", "is_done", "next.done", "is_terminal", "terminals", "termination"),
+    *("terminations", "finished", "ended", "success", "is_success", "next.success"),
+)
 
 #: Columns of the action space, not of actions. Only their first filled cell counts.
 SPACE = ("action_low_*", "action_high_*", "action_count")
@@ -29,8 +37,11 @@ class Layout:
     actions: tuple[str, ...]
     reward: str | None
     terminated: str | None
+    success: str | None
     source: str | None
     space: tuple[str, ...]
+    unread: tuple[str, ...]
+    """Columns that may mark terminations, if none was read as such."""
 
     @classmethod
     def find(cls, names: Sequence[str], options: ReadOptions) -> "Layout":
@@ -48,21 +59,24 @@ class Layout:
             )
         actions = _columns(free, options.action_columns, ACTIONS, "action")
         _check_roles(observations, {"action": actions, "episode": (episode,)})
+        terminated = _one(names, options.terminated_column, TERMINATED)
         return cls(
             episode=episode,
             step=_one(names, options.step_column, STEP),
             observations=observations,
             actions=actions,
             reward=_one(names, options.reward_column, REWARD),
-            terminated=_one(names, options.terminated_column, TERMINATED),
+            terminated=terminated,
+            success=_one(names, options.success_column, SUCCESS),
             source=_one(names, None, ("source",)),
             space=space,
+            unread=() if terminated else tuple(n for n in names if n.lower() in MAY_END),
         )
 
     @property
     def names(self) -> list[str]:
         """All columns that are used, each once."""
-        single = (self.episode, self.step, self.reward, self.terminated, self.source)
+        single = (self.episode, self.step, self.reward, self.terminated, self.success, self.source)
         found = [name for name in single if name is not None]
         return list(dict.fromkeys([*found, *self.observations, *self.actions, *self.space]))
 

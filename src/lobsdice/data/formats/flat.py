@@ -8,6 +8,7 @@ observation differs from the observation of the next row.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import h5py
 import numpy as np
@@ -16,7 +17,7 @@ from jaxtyping import Bool, Float32
 from lobsdice.data.checks import check_finite
 from lobsdice.data.episodes import NUMBERS, Episodes
 from lobsdice.data.formats.actions import prepare_actions
-from lobsdice.data.formats.metadata import labels_of, space_of
+from lobsdice.data.formats.metadata import SUCCESS, flags_of, labels_of, space_of, success_of
 from lobsdice.data.formats.options import ReadOptions
 from lobsdice.data.rows import CHUNK
 from lobsdice.data.spaces import ActionSpace
@@ -111,6 +112,9 @@ def read_flat(
         observations, lengths, notes = _without_next(flat, ends)
         actions, rewards = (x if x is None else _compact(x, ~ends) for x in (actions, rewards))
         terminated = np.zeros(len(lengths), bool)
+    success, more = _success({**stored, **metadata}, ends)
+    if success is not None and len(success) > len(lengths):  # episodes of one row are gone
+        success = success[np.diff(np.flatnonzero(ends), prepend=-1) > 1]
     episodes = Episodes.from_arrays(
         observations,
         lengths=lengths,
@@ -118,10 +122,27 @@ def read_flat(
         actions=actions,
         rewards=rewards,
         action_space=space,
-        **labels_of(metadata),
+        success=success,
+        **_labels(metadata),
         checked=NUMBERS,
     )
-    return episodes, notices + notes
+    return episodes, notices + notes + more
+
+
+def _labels(metadata: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    return labels_of({key: array for key, array in metadata.items() if key not in SUCCESS})
+
+
+def _success(entries: Mapping[str, Column], ends: Flags):
+    """The success of each episode, and a warning if it is not valid."""
+    name = next((name for name in SUCCESS if name in entries), None)
+    if name is None:
+        return None, []
+    try:
+        flags = flags_of(name, entries[name][()])
+        return success_of(name, flags, np.diff(np.flatnonzero(ends), prepend=-1)), []
+    except LobsDICEError as error:
+        return None, [f"whether episodes succeeded was not read: {error}"]
 
 
 def _actions(flat: Flat, space: ActionSpace | None, options: ReadOptions):

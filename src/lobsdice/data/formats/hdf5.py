@@ -8,7 +8,7 @@ import numpy as np
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.files import atomic
 from lobsdice.data.formats.flat import NAMES, read_flat
-from lobsdice.data.formats.metadata import LABELS, SPACE, label_entries, space_entries
+from lobsdice.data.formats.metadata import LABELS, SPACE, SUCCESS, label_entries, space_entries
 from lobsdice.data.formats.options import ReadOptions
 from lobsdice.errors import LobsDICEError
 
@@ -23,7 +23,7 @@ SPARE, SPARE_IN_CHUNKS = 64 << 20, 4 << 20
 def read(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
     """The episodes in a file of flat transitions, and warnings."""
     with h5py.File(path, "r") as file:
-        known = [name for names in NAMES.values() for name in names]
+        known = [name for names in (*NAMES.values(), SUCCESS) for name in names]
         stored = {name: _dataset(file, name) for name in known if name in file}
         return read_flat(stored, _metadata(file), options, listed=list(file))
 

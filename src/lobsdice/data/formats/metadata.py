@@ -1,16 +1,23 @@
-"""Arrays with the same names in every format: action space, sources, names of observations."""
+"""Arrays with the same names in every format: action space, sources, success, names of columns."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from jaxtyping import Int64
+from numpy.typing import ArrayLike
 
+from lobsdice.data.checks import numeric
 from lobsdice.data.episodes import Episodes
+from lobsdice.data.rows import offsets
 from lobsdice.data.spaces import ActionSpace, Box, Discrete
-from lobsdice.errors import LobsDICEError
+from lobsdice.errors import LobsDICEError, plural
 
 SPACE = ("action_low", "action_high", "action_count")
-LABELS = ("source", "source_names", "observation_names")
+LABELS = ("source", "source_names", "observation_names", "success")
+
+#: The names of the array or column that tells success from failure.
+SUCCESS = ("success", "is_success")
 
 
 def space_entries(space: ActionSpace | None) -> dict[str, np.ndarray]:
@@ -20,7 +27,7 @@ def space_entries(space: ActionSpace | None) -> dict[str, np.ndarray]:
 
 
 def label_entries(episodes: Episodes) -> dict[str, np.ndarray]:
-    """The sources of episodes and the names of observations, if they are known."""
+    """The sources and the success of episodes, and the names of observations, if known."""
     values = ((key, getattr(episodes, key)) for key in LABELS)
     return {key: np.array(value) for key, value in values if value is not None and len(value)}
 
@@ -46,14 +53,43 @@ def space_of(entries: Mapping[str, np.ndarray]) -> ActionSpace | None:
 
 
 def labels_of(entries: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """The names of observations and sources, as arguments of `Episodes.from_arrays`."""
-    labels = {"observation_names": _texts(entries, "observation_names")}
+    """The labels that `label_entries` described, as arguments of `Episodes.from_arrays`."""
+    labels: dict[str, Any] = {"observation_names": _texts(entries, "observation_names")}
+    if "success" in entries:
+        labels["success"] = flags_of("success", entries["success"])
     if "source" not in entries or "source_names" not in entries:
         return labels
     source = np.asarray(entries["source"])
     if source.dtype.kind not in "iu" or source.ndim != 1:
         raise LobsDICEError("source must hold one integer for each episode")
     return labels | {"source": source, "source_names": _texts(entries, "source_names")}
+
+
+def flags_of(name: str, values: ArrayLike) -> Int64[np.ndarray, " n"]:
+    """Values of success: 1 or true, 0 or false, and -1 for -1 and NaN, which mean unknown."""
+    values = np.asarray(values)
+    column = values[:, 0] if values.shape[1:] == (1,) else values
+    flags = np.nan_to_num(numeric(name, column, np.float64), nan=-1)
+    if (bad := np.flatnonzero(~np.isin(flags, (-1, 0, 1)))).size:
+        raise LobsDICEError(f"{name}, row {bad[0]}: {flags[bad[0]]:g} is neither 0 nor 1")
+    return flags.astype(np.int64)
+
+
+def success_of(
+    name: str, flags: Int64[np.ndarray, " n"], sizes: Int64[np.ndarray, " episodes"]
+) -> Int64[np.ndarray, " episodes"]:
+    """1 for each episode with a flag of 1, else 0 if it has one of 0, else -1.
+
+    There is one flag an episode, or one a row. The episodes have `sizes` rows.
+    """
+    if len(flags) == len(sizes):
+        return flags
+    if len(flags) != sizes.sum():
+        raise LobsDICEError(
+            f"{name} has {plural(len(flags), 'row')}; it must have one for each of the "
+            f"{plural(len(sizes), 'episode')}, or one for each step"
+        )
+    return np.maximum.reduceat(flags, offsets(sizes))
 
 
 def _texts(entries: Mapping[str, np.ndarray], key: str) -> tuple[str, ...]:

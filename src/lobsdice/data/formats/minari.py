@@ -16,7 +16,7 @@ from lobsdice.data.episodes import Episodes
 from lobsdice.data.files import atomic
 from lobsdice.data.formats.actions import prepare_actions
 from lobsdice.data.formats.hdf5 import check_size
-from lobsdice.data.formats.metadata import label_entries, labels_of
+from lobsdice.data.formats.metadata import SUCCESS, flags_of, label_entries, labels_of, success_of
 from lobsdice.data.formats.options import ReadOptions
 from lobsdice.data.spaces import FLOAT32_MAX, ActionSpace, Box, Discrete
 from lobsdice.errors import LobsDICEError, require
@@ -110,6 +110,7 @@ def _episode(data: dict, observe: Callable, act: Callable) -> dict[str, np.ndarr
         "actions": act(data["actions"]),
         "rewards": np.asarray(data["rewards"], np.float32).reshape(-1),
         "terminations": np.asarray(data["terminations"]).reshape(-1),
+        "success": _info(data["infos"]),
     }
     steps = len(part["rewards"])
     for key, rows in (("observations", steps + 1), ("actions", steps), ("terminations", steps)):
@@ -133,6 +134,7 @@ def _assemble(
         raw = np.concatenate([part["actions"] for part in parts])
         actions, space, notices = prepare_actions(raw, stored, options)
     ours = {key: np.array(value) for key, value in (metadata.get(OURS) or {}).items()}
+    labels, more = _success(parts)
     episodes = Episodes.from_arrays(
         observations,
         lengths=lengths,
@@ -141,10 +143,27 @@ def _assemble(
         # Minari demands rewards. Where there are none, we write NaN.
         rewards=None if np.isnan(rewards).all() else rewards,
         action_space=space,
-        **labels_of(ours),
+        **(labels | labels_of(ours)),
         checked=("actions",),
     )
-    return episodes, notices
+    return episodes, notices + more
+
+
+def _info(infos: Any) -> np.ndarray:
+    """The values in an episode's infos that tell success from failure; -1 if there are none."""
+    name = next((name for name in SUCCESS if infos and name in infos), None)
+    return np.array([-1]) if name is None else np.ravel(np.asarray(infos[name]))
+
+
+def _success(parts: list[dict]) -> tuple[dict[str, Any], list[str]]:
+    """The success of each episode as an argument of `from_arrays`; a warning if it is not valid."""
+    values = [part["success"] for part in parts]
+    try:
+        flags = flags_of("infos/success", np.concatenate(values))
+    except LobsDICEError as error:
+        return {}, [f"whether episodes succeeded was not read: {error}"]
+    sizes = np.array([len(value) for value in values])
+    return {"success": success_of("infos/success", flags, sizes)}, []
 
 
 def _check_total(lengths: np.ndarray, metadata: dict) -> None:

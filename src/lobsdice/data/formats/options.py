@@ -33,6 +33,12 @@ class ReadOptions:
     """CSV and Parquet: the column of the rewards (default: `reward`, if the file has it)."""
     terminated_column: str | None = None
     """CSV and Parquet: the column that marks terminations (default: `terminated` or `terminal`)."""
+    success_column: str | None = None
+    """CSV and Parquet: the column that tells success from failure (default: `success` or
+    `is_success`, if the file has it). Used to describe the data, never for learning."""
+    time_limit: int | None = None
+    """Episodes of this many steps count as truncated, whatever the file says: for files that mark
+    the end of an episode at the time limit, too."""
     action_kind: Literal["auto", "continuous", "discrete"] = "auto"
     """Real actions (continuous) or whole numbers (discrete); `auto` takes the type in the file."""
     action_low: tuple[float, ...] = ()
@@ -50,6 +56,8 @@ class ReadOptions:
                 "`action_count` is for discrete actions, `action_low` and `action_high` for "
                 "continuous ones; give only one of the two"
             )
+        if self.time_limit is not None and self.time_limit < 1:
+            raise LobsDICEError(f"`time_limit` is {self.time_limit}; it must be at least 1")
 
     def unlabelled(self) -> "ReadOptions":
         """The same options for a file that may lack the `action_columns`."""

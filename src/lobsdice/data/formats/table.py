@@ -16,7 +16,7 @@ from lobsdice.data.episodes import NUMBERS, Episodes
 from lobsdice.data.formats.actions import prepare_actions
 from lobsdice.data.formats.cells import check_columns, codes, is_blank, matrix, numbers, places
 from lobsdice.data.formats.columns import Layout, numbered
-from lobsdice.data.formats.metadata import space_entries, space_of
+from lobsdice.data.formats.metadata import flags_of, space_entries, space_of, success_of
 from lobsdice.data.formats.options import ReadOptions
 from lobsdice.data.spaces import ActionSpace
 from lobsdice.errors import LobsDICEError, plural
@@ -37,6 +37,8 @@ def to_table(episodes: Episodes) -> pa.Table:
         **{key: _padded(column, final) for key, column in _step_columns(episodes)},
         "terminated": terminated,
     }
+    if (success := episodes.success) is not None:
+        columns["success"] = pa.array(success[episode] == 1, mask=~final | (success[episode] < 0))
     for key, values in space_entries(episodes.action_space).items():
         names = [f"{key}_{i}" for i in range(values.size)] if values.ndim else [key]
         for name, value in zip(names, values.ravel(), strict=True):
@@ -76,7 +78,8 @@ def from_table(table: pa.Table, layout: Layout, options: ReadOptions) -> tuple[E
         filled = order.last & ~empty
         actions, space, found = prepare_actions(order.covered(raw), _space(table, layout), options)
         notices += found
-    terminated, more = _terminated(table, layout, order, filled)
+    terminated, found = _terminated(table, layout, order, filled)
+    success, more = _success(table, layout, order, options)
     named = len(layout.observations) == observations.shape[1]  # lists have no names of their parts
     episodes = Episodes.from_arrays(
         observations[order.states],
@@ -86,10 +89,12 @@ def from_table(table: pa.Table, layout: Layout, options: ReadOptions) -> tuple[E
         rewards=_rewards(table, layout, order),
         action_space=space,
         observation_names=layout.observations if named else (),
+        success=success,
+        unread=layout.unread,
         **_labels(table, layout, order),
         checked=NUMBERS,
     )
-    return episodes, notices + more
+    return episodes, notices + found + more
 
 
 @dataclass(frozen=True)
@@ -183,6 +188,21 @@ def _terminated(table: pa.Table, layout: Layout, order: _Order, filled: np.ndarr
             "hold 0, or 1 in the last two rows of an episode"
         )
     return (flags[final] & ~filled[final]) | flags[before], notices
+
+
+def _success(table: pa.Table, layout: Layout, order: _Order, options: ReadOptions):
+    """The success of each episode, and a warning if a column that no option names is not valid."""
+    if layout.success is None:
+        return None, []
+    name, anywhere = layout.success, np.ones(table.num_rows, bool)
+    try:
+        values, empty = matrix(table, (name,), may_be_empty=anywhere)
+        flags = flags_of(f"column '{name}'", np.where(empty[:, None], -1, values))
+        return success_of(name, flags[order.states], order.lengths + 1), []
+    except LobsDICEError as error:
+        if options.success_column is not None:
+            raise
+        return None, [f"whether episodes succeeded was not read: {error}"]
 
 
 def _rewards(table: pa.Table, layout: Layout, order: _Order) -> np.ndarray | None:
