@@ -11,6 +11,7 @@ import pytest
 import lobsdice as package
 from lobsdice.cli import main as module_main
 from lobsdice.cli.table import ROOT, Command, Group
+from lobsdice.environments.tasks.table import BUILT_IN
 from lobsdice.errors import LobsDICEError
 
 
@@ -40,6 +41,14 @@ def test_help_says_each_default_once_and_never_as_nothing(lobsdice):
         text = re.sub(r"[│\s]+", " ", lobsdice(*words, "--help").out)
         assert "(default: None)" not in text and "(default: )" not in text, words
         assert not re.search(r"\(default[^()]*\)\W+\(default", text), words
+
+
+@pytest.mark.parametrize("words", [("train", "bc"), ("data", "collect")], ids=" ".join)
+def test_help_names_every_built_in_task(lobsdice, words):
+    text = re.sub(r"[│\s]+", " ", lobsdice(*words, "--help").out)
+    assert "also with noise, such as reach-noisy" in text
+    for name in BUILT_IN:
+        assert re.search(rf"\b{name.removesuffix('-noisy')}\b", text), name
 
 
 @pytest.mark.parametrize("words", [(), ("data",)], ids=["lobsdice", "lobsdice data"])

@@ -68,6 +68,12 @@ def test_a_damaged_checkpoint_is_a_sentence(folder):
         folder.read_checkpoint(STATE)
 
 
+def test_a_checkpoint_with_other_networks_is_not_called_damaged(folder):
+    folder.write_checkpoint(Checkpoint(8, STATE._replace(weights=[]), {}))
+    with refused("holds other networks than this version of lobsdice"):
+        folder.read_checkpoint(STATE)
+
+
 def test_a_checkpoint_of_another_run_is_refused(folder, tmp_path):
     other = RunFolder(tmp_path / "other")
     other.begin(RUN | {"every": 16}, {}, resume=False)
@@ -141,6 +147,12 @@ def test_another_run_is_refused_by_its_first_difference(folder, change, sentence
     folder.begin(RUN, {}, resume=True)
     with refused(f"holds another run, which cannot be resumed as this one: {sentence}$"):
         folder.begin(RUN | change, {}, resume=True)
+
+
+def test_a_run_without_an_option_of_today_is_refused_as_an_earlier_versions(folder):
+    now = {"runs": [{"seed": 1, "options": {"terminal": "keep"}}]}
+    with refused("by an earlier version of lobsdice, without the option terminal; this version"):
+        folder.begin(RUN | now, {}, resume=True)
 
 
 def test_other_versions_are_warned_of(folder, monkeypatch):

@@ -70,12 +70,13 @@ def _setting(name: str) -> str:
 
 def _settings(run: RunRecord) -> dict[str, Any]:
     """Return the settings of a run folder; of several variants, those of the first."""
-    first = run.runs[0]
-    shared = {"algorithm": first["algorithm"], "options": first["options"]}
+    first, preparation = run.runs[0], dict(run.settings.get("preparation", {}))
+    # In earlier versions this was an option of the data.
+    options = {"terminal": preparation.pop("terminal", None), **first["options"]}
     return {
-        **flatten(shared),
+        **flatten({"algorithm": first["algorithm"], "options": options}),
         **run.named,
-        **flatten({"preparation": run.settings.get("preparation", {})}),
+        **flatten({"preparation": preparation}),
         "seeds": [one["seed"] for one in run.runs],
         "data's fingerprint": [text[:8] for text in run.fingerprints],
         **run.config["made_with"],

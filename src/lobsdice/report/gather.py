@@ -65,13 +65,18 @@ def training_data(run: RunRecord) -> TrainingData | str:
         recipe = Recipe.from_plain(run.settings)
     except LobsDICEError as error:
         return str(error)
+    # In earlier versions this was an option of the data, and `keep` changed nothing there.
+    terminal = run.settings["preparation"].get("terminal", "keep")
+    if terminal != "keep":
+        return f"an earlier version trained it, with another meaning of --terminal {terminal}"
     try:
         recordings = recipe.recordings()
         fleet = recipe.fleet(recordings)
     except LobsDICEError as error:
         return f"the data cannot be read again: {error}"
     # Other data must not be weighed and audited as if the run had learned from it.
-    if run.fingerprints != [fingerprint(data) for data in fleet.datas]:
+    with_ends = "terminal" not in run.settings["preparation"]
+    if run.fingerprints != [fingerprint(data, with_ends=with_ends) for data in fleet.datas]:
         return "the recordings are no longer those that the run learned from"
     file = Path(recipe.offline[0]).name if len(recipe.offline) == 1 else None
     return TrainingData(recordings.expert, recordings.offline, fleet, file)

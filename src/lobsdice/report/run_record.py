@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lobsdice.environments.tasks.table import BUILT_IN
 from lobsdice.errors import LobsDICEError
 from lobsdice.experiments.control.fleet import TRIALS
 from lobsdice.training.folder import RunFolder
@@ -107,7 +108,11 @@ class RunRecord:
             return {key: values[0] if len(values) == 1 else values for key, values in found}
         task, files = ("task", "demonstrations", "mixture"), ("expert", "offline", "labelled")
         keys = task if self.settings.get("task") else files
-        return {key: self.settings.get(key) for key in keys}
+        found = {key: self.settings.get(key) for key in keys}
+        if spec := BUILT_IN.get(self.settings.get("task") or ""):
+            mixture = zip(spec.sources, self.settings["mixture"], strict=False)
+            return found | {"mixture": dict(mixture)}
+        return found
 
     @property
     def algorithms(self) -> list[str]:

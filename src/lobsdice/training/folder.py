@@ -112,8 +112,11 @@ class RunFolder:
         path = self.path / CHECKPOINT
         if not path.exists():
             return None
+        names = [name for name, _ in named_leaves(like)]
         with _opened(path) as (file, facts):
-            leaves = [file.get_tensor(name) for name, _ in named_leaves(like)]
+            if not set(names) <= set(file.keys()):
+                raise LobsDICEError(f"{path} holds other networks than this version of lobsdice")
+            leaves = [file.get_tensor(name) for name in names]
         fits = [x.shape for x in leaves] == [x.shape for x in jax.tree.leaves(like)]
         if not fits or facts["config"] != self._digest():
             raise LobsDICEError(f"{path} does not belong to the run of {self.path / CONFIG}")
@@ -190,17 +193,22 @@ def named_leaves(tree: Any) -> list[tuple[str, Any]]:
     ]
 
 
-def fingerprint(data: Data) -> str:
-    """The hash of everything in a dataset that training and its policies depend on."""
+def fingerprint(data: Data, *, with_ends: bool = True) -> str:
+    """The hash of everything in a dataset that training and its policies depend on.
+
+    Without ends it is the hash of earlier versions, for data in which nothing followed an end.
+    """
     digest = hashlib.blake2b(digest_size=16)
     normaliser = data.normaliser
-    parts = (data.init, *data.expert, *data.offline, *(data.labelled or ()), *(data.ends or ()))
+    ends = data.ends if with_ends else None
+    parts = (data.init, *data.expert, *data.offline, *(data.labelled or ()), *(ends or ()))
     for array in (*parts, normaliser.mean, normaliser.scale):
         if array is None:
             continue
         digest.update(f"{array.shape}{array.dtype}".encode())
         digest.update(np.ascontiguousarray(array).data)
-    digest.update(json.dumps([data.action_space.to_json(), data.every]).encode())
+    last = data.every if with_ends else False
+    digest.update(json.dumps([data.action_space.to_json(), last]).encode())
     return digest.hexdigest()
 
 
@@ -221,6 +229,11 @@ def made_with() -> dict[str, str]:
 
 def refuse_change(path: Path, old: Any, new: Any) -> None:
     """Raise if two configurations differ; the error names the first difference."""
+    if new_options := _option_names(new) - _option_names(old):
+        raise LobsDICEError(
+            f"{path} was trained by an earlier version of lobsdice, without the option "
+            f"{', '.join(sorted(new_options))}; this version cannot resume it"
+        )
     changes = differences([flatten(old), flatten(new)])
     if not changes:
         return
@@ -228,6 +241,10 @@ def refuse_change(path: Path, old: Any, new: Any) -> None:
     change = f"{name}: {json.dumps(before)} before, {json.dumps(now)} now"
     change = "the data has changed" if name.endswith("fingerprint") else change
     raise LobsDICEError(f"{path} holds another run, which cannot be resumed as this one: {change}")
+
+
+def _option_names(run: Mapping[str, Any]) -> set[str]:
+    return set(run["runs"][0].get("options", {}))
 
 
 def _warn_of_change(old: Mapping[str, str], new: Mapping[str, str]) -> None:

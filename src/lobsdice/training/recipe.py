@@ -5,14 +5,18 @@ A run folder keeps it in config.json, under `about.settings`. `lobsdice resume`,
 """
 
 import secrets
+import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from lobsdice import console
 from lobsdice.algorithms import ALGORITHMS, Algorithm
+from lobsdice.data.ends import describe_ends, end_warnings
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.formats import DEFAULTS, ReadOptions
+from lobsdice.data.prepare import Data
 from lobsdice.data.recordings import (
     Preparation,
     Recordings,
@@ -22,15 +26,23 @@ from lobsdice.data.recordings import (
 )
 from lobsdice.environments.evaluate import summaries
 from lobsdice.environments.gym import make
-from lobsdice.environments.tasks.table import SOURCES
+from lobsdice.environments.tasks.table import spec_of
 from lobsdice.environments.tasks.task import load
-from lobsdice.errors import LobsDICEError
+from lobsdice.errors import DataWarning, LobsDICEError, plural
+from lobsdice.tabular.ends import Terminal
 from lobsdice.training.engine import Member, Options
 from lobsdice.training.fleet import Fleet
 from lobsdice.training.folder import RunFolder
 from lobsdice.training.loggers import Logger, TensorBoard, WandB
 from lobsdice.training.recorder import Evaluate
 from lobsdice.training.train import Run, train_fleet
+
+#: What follows an end, in words.
+AFTER_AN_END: Mapping[Terminal, str] = {
+    "restart": "after an end a new start follows",
+    "stay": "after an end its state repeats for ever",
+    "keep": "nothing follows an end",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,11 +62,14 @@ class Recipe:
     """File of demonstrations with actions, for the algorithms that need them. Without it they use
     the actions in the file of the demonstrations."""
     task: str | None = None
-    """Built-in task to train on instead of files: hopper, walker2d, halfcheetah or ant."""
+    """Built-in task to train on instead of files: hopper, walker2d, halfcheetah, ant; or one that
+    ends in success or failure: grid, reach, pointmaze, cartpole, each also with noise, such as
+    reach-noisy."""
     demonstrations: int = 5
     """Number of demonstrations, for a built-in task."""
-    mixture: tuple[int, int, int] = (100, 500, 500)
-    """Numbers of expert, medium and random episodes in the offline data, for a built-in task."""
+    mixture: tuple[int, ...] = ()
+    """Numbers of episodes in the offline data, for a built-in task: one for each of its sources,
+    which are expert, medium and random for hopper. Without it, the task's own numbers."""
     env: str | None = None
     """Gymnasium id of an environment to evaluate policies in during training. A built-in task has
     its own."""
@@ -78,9 +93,11 @@ class Recipe:
 
     def train(self, about: Mapping[str, Any], *, resume: bool = False) -> Run:
         """Train all runs, or go on training them; `about` goes to the folder's config.json."""
-        loggers = self.loggers(about)
+        loggers, recordings = self.loggers(about), self.recordings()
+        fleet = self.fleet(recordings)
+        self.tell_ends(recordings)
         return train_fleet(
-            self.fleet(self.recordings()),
+            fleet,
             every=self.every,
             evaluate=self.evaluation(),
             out=self.out,
@@ -112,9 +129,25 @@ class Recipe:
 
     def fleet(self, recordings: Recordings) -> Fleet:
         """Return one run per random seed, on the prepared recordings."""
-        data = self.preparation(*recordings)
+        data = self._prepare(*recordings)
         members = (Member(self.algorithm, seed, 0, self.training) for seed in range(self.seeds))
         return Fleet(tuple(members), (data,))
+
+    def tell_ends(self, recordings: Recordings) -> None:
+        """Say how the episodes end and what training makes of it; warn of probable mistakes."""
+        expert, offline, _ = recordings
+        for warning in end_warnings(expert, offline):
+            warnings.warn(warning, DataWarning, stacklevel=2)
+        said = describe_ends(expert, offline)
+        if expert.terminated.any() or offline.terminated.any():
+            said += f"; {self._what_follows()}"
+        console.say(f"ends: {said}")
+
+    def _what_follows(self) -> str:
+        if not self.algorithm.goes_on:
+            return f"{type(self.algorithm).__name__} does not look at what follows an end"
+        terminal = self.training.terminal
+        return f"{AFTER_AN_END[terminal]} (--terminal {terminal})"
 
     @property
     def environment(self) -> str | None:
@@ -151,12 +184,14 @@ class Recipe:
             "offline": [_absolute(path) for path in self.offline],
         }
         name = next(name for name, kind in ALGORITHMS.items() if type(self.algorithm) is kind)
-        return asdict(self) | files | {"out": str(self.out), "name": name}
+        mixture = list(self._counts(self.task).values() if self.task else self.mixture)
+        return asdict(self) | files | {"mixture": mixture, "out": str(self.out), "name": name}
 
     @staticmethod
     def from_plain(plain: Mapping[str, Any]) -> "Recipe":
         """Return the recipe that `to_plain` wrote; keys that are not known are ignored."""
         try:
+            plain = _upgraded(plain)
             kinds = {
                 "algorithm": ALGORITHMS[plain["name"]],
                 "training": Options,
@@ -172,9 +207,26 @@ class Recipe:
                 f"the settings were written by another version of lobsdice: {error}"
             ) from error
 
+    def _prepare(self, *recordings: Any) -> Data:
+        # As in `Task.data`: what a task with few states shares by chance is no leak.
+        by_chance = self.task is not None and spec_of(self.task).finite
+        allow_leak = by_chance or self.preparation.allow_leak
+        return replace(self.preparation, allow_leak=allow_leak)(*recordings)
+
+    def _counts(self, task: str) -> Mapping[str, int]:
+        """Return the number of offline episodes of each source of a built-in task."""
+        spec = spec_of(task)
+        if not self.mixture:
+            return spec.offline
+        if len(self.mixture) != len(spec.sources):
+            raise LobsDICEError(
+                f"--mixture has {plural(len(self.mixture), 'number')}, but {task} has "
+                f"{len(spec.sources)} sources of episodes: {', '.join(spec.sources)}"
+            )
+        return dict(zip(spec.sources, self.mixture, strict=True))
+
     def _task_recordings(self, name: str) -> Recordings:
-        counts: dict[str, int] = dict(zip(SOURCES, self.mixture, strict=True))
-        task = load(name, expert=self.demonstrations, offline=counts)
+        task = load(name, expert=self.demonstrations, offline=self._counts(name))
         labelled = task.labelled if self.algorithm.needs_labels else None
         return Recordings(task.expert, task.offline, labelled)
 
@@ -198,6 +250,19 @@ def read_recipe(folder: Path) -> Recipe:
     if "settings" not in about:
         raise LobsDICEError(f"{folder} was not made by `lobsdice train`")
     return Recipe.from_plain(about["settings"] | {"out": str(folder)})
+
+
+def _upgraded(plain: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return settings as this version writes them.
+
+    In earlier versions `terminal` was an option of the data. Such a run can be read, but a run
+    folder refuses to resume it.
+    """
+    if "terminal" not in plain["preparation"]:
+        return plain
+    preparation = {k: x for k, x in plain["preparation"].items() if k != "terminal"}
+    training = {**plain["training"], "terminal": "keep"}
+    return {**plain, "preparation": preparation, "training": training}
 
 
 def _absolute(path: str) -> str:

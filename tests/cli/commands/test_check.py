@@ -25,11 +25,11 @@ def test_columns_in_another_order_are_noticed_even_after_a_conversion(lobsdice, 
 
 
 def test_check_takes_the_options_of_prepare(lobsdice, demonstrations, recording):
-    options = ("--initial", "all", "--terminal", "absorbing", "--subsample", "2")
+    options = ("--initial", "all", "--subsample", "2")
     files = ("--expert", demonstrations, "--offline", recording)
     report = json.loads(lobsdice("data", "check", *files, *options, "--json").out)
     assert report["initial_states"] == 10
-    assert report["state_size"] == 4
+    assert report["expert_pairs"] == 4
 
 
 def test_check_refuses_a_leak_unless_it_is_meant(lobsdice, recording):
@@ -64,3 +64,26 @@ def test_demonstrations_need_not_have_the_columns_of_actions(lobsdice, tmp_path)
 def test_check_refuses_offline_data_without_actions(lobsdice, demonstrations):
     result = lobsdice("data", "check", "--expert", demonstrations, "--offline", demonstrations)
     assert result.code == 2 and "no actions" in result.err
+
+
+def test_check_says_how_episodes_end(lobsdice, demonstrations, recording):
+    files = ("--expert", demonstrations, "--offline", recording)
+    ends = json.loads(lobsdice("data", "check", *files, "--json").out)["ends"]
+    assert ends["expert"]["terminated"] == ends["expert"]["truncated"] == 1
+    assert ends["offline"]["terminated"] == ends["offline"]["truncated"] == 2
+    shown = lobsdice("data", "check", *files).out
+    assert "ends: 1 of 2 demonstrations terminated, 1 was truncated; 2 of 4 logged" in shown
+
+
+def test_check_names_columns_that_may_mark_ends(lobsdice, tmp_path):
+    demos, logs = tmp_path / "demos.csv", tmp_path / "logs.csv"
+    demos.write_text("episode,obs_0,done\n0,0,0\n0,1.5,0\n0,2,1\n1,0,0\n1,2,1\n")
+    logs.write_text(
+        "episode,obs_0,action,finished\n0,0,1,0\n0,3,1,0\n0,1,,0\n1,2,0,0\n1,0,1,0\n1,3,,1\n"
+    )
+    files = ("--expert", demos, "--offline", logs)
+    result = lobsdice("data", "check", *files)
+    assert "'done' may mark ends; if one is true only where the task ended" in result.err
+    assert "no episode has an end" in result.out
+    with_both = lobsdice("data", "check", *files, "--terminated-column", "done")
+    assert with_both.code == 2 and "there is no column 'done'" in with_both.err

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import gymnasium
@@ -15,8 +16,17 @@ import pytest
 from made_runs import make_run
 from worlds import noise
 
+from lobsdice.algorithms import BC, Algorithm, LobsDICE
+from lobsdice.data.ends import describe_ends
 from lobsdice.data.episodes import Episodes, concatenate
 from lobsdice.data.formats import write
+from lobsdice.data.recordings import Recordings
+from lobsdice.errors import DataWarning
+from lobsdice.tabular.ends import Terminal
+from lobsdice.training.engine import Options
+from lobsdice.training.folder import RunFolder, fingerprint
+from lobsdice.training.recipe import Recipe
+from lobsdice.training.select import CRITERION
 
 COMMAND = [sys.executable, "-m", "lobsdice.cli"]
 #: Forty checkpoints, a few milliseconds apart.
@@ -229,7 +239,8 @@ def test_an_output_folder_that_cannot_be_made_is_one_line(lobsdice, world, below
             pytest.skip("this user may write anywhere")
     result = lobsdice(*small(world, "--out", world / below / "run"))
     assert result.code == 2
-    assert re.fullmatch(r"error: cannot write .*(Not a directory|Permission denied)\n", result.err)
+    *_, last = result.err.splitlines()
+    assert re.fullmatch(r"error: cannot write .*(Not a directory|Permission denied)", last)
 
 
 def test_changed_data_is_not_resumed(lobsdice, tmp_path):
@@ -240,6 +251,93 @@ def test_changed_data_is_not_resumed(lobsdice, tmp_path):
     result = lobsdice("resume", tmp_path / "run")
     assert result.code == 2
     assert result.err.endswith("cannot be resumed as this one: the data has changed\n")
+
+
+def recipe_of(world: Path, out: Path, terminal: Terminal, algorithm: Algorithm) -> Recipe:
+    return Recipe(
+        out=out,
+        expert=str(world / "demos.npz"),
+        offline=(str(world / "logs.npz"),),
+        training=Options(terminal=terminal),
+        algorithm=algorithm,
+    )
+
+
+def begin(world: Path, out: Path, terminal: Terminal) -> Path:
+    """Write a run folder on the world's files as training would, without the training."""
+    recipe, folder = recipe_of(world, out, terminal, LobsDICE(width=8)), RunFolder(out)
+    folder.begin(recipe.fleet(recipe.recordings()).config(), recipe.about(["made"]), resume=False)
+    folder.write_rows([{"step": 1, "run": 0, "seed": 0, CRITERION: len(terminal)}])
+    return out
+
+
+def test_runs_that_read_ends_differently_are_compared(lobsdice, world, tmp_path):
+    folders = [begin(world, tmp_path / terminal, terminal) for terminal in ("restart", "stay")]
+    ranked = json.loads(lobsdice("select", *folders, "--json").out)
+    assert [Path(row["folder"]).name for row in ranked] == ["stay", "restart"]
+    page = tmp_path / "page.html"
+    assert lobsdice("report", folders[0], "--compare", folders[1], "-o", page).code == 0
+    (table,) = re.findall(r'<table[^>]*"Differing settings">(.*?)</table>', page.read_text())
+    assert re.findall(r"<td[^>]*>(.*?)</td>", table) == ["terminal", "restart", "stay"]
+
+
+@pytest.mark.parametrize(
+    ("terminal", "shown"),
+    [
+        ("keep", "LobsDICE learned to act from 4 demonstrations (40 transitions)"),
+        (
+            "drop",
+            "Not shown: an earlier version trained it, with another meaning of --terminal drop",
+        ),
+    ],
+)
+def test_a_run_of_an_earlier_version_is_reported_on_but_not_resumed(
+    lobsdice, world, tmp_path, terminal, shown
+):
+    """There `terminal` was an option of the data, whose fingerprint did not depend on ends."""
+    folder = begin(world, tmp_path / "run", "keep")
+    config = json.loads((folder / "config.json").read_text())
+    run, settings = config["run"], config["about"]["settings"]
+    recipe = Recipe.from_plain(settings)
+    (data,) = recipe.fleet(recipe.recordings()).datas
+    run["data"][0]["fingerprint"] = fingerprint(data, with_ends=False)
+    del run["runs"][0]["options"]["terminal"], settings["training"]["terminal"]
+    settings["preparation"]["terminal"] = terminal
+    (folder / "config.json").write_text(json.dumps(config))
+    assert lobsdice("report", folder, "--no-audit", "--no-clip").code == 0
+    assert shown in (folder / "report.html").read_text()
+    result = lobsdice("resume", folder)
+    assert result.code == 2 and "by an earlier version of lobsdice, without the" in result.err
+
+
+@pytest.mark.parametrize(
+    ("terminal", "algorithm", "sentence"),
+    [
+        ("restart", LobsDICE(), "after an end a new start follows (--terminal restart)"),
+        ("stay", LobsDICE(), "after an end its state repeats for ever (--terminal stay)"),
+        ("keep", LobsDICE(), "nothing follows an end (--terminal keep)"),
+        ("restart", BC(), "BC does not look at what follows an end"),
+    ],
+)
+def test_training_says_how_episodes_end_and_what_follows(
+    world, capsys, tmp_path, terminal, algorithm, sentence
+):
+    recipe = recipe_of(world, tmp_path, terminal, algorithm)
+    expert, offline, _ = recordings = recipe.recordings()
+    recipe.tell_ends(recordings)
+    counts = describe_ends(expert, offline)
+    assert capsys.readouterr().err == f"ends: {counts}; {sentence}\n"
+
+
+def test_training_warns_of_ends_that_are_probably_a_mistake(world, capsys, tmp_path):
+    recipe = recipe_of(world, tmp_path, "restart", LobsDICE())
+    expert, offline, _ = recipe.recordings()
+    cut = replace(offline, terminated=np.zeros_like(offline.terminated))
+    with pytest.warns(DataWarning, match="demonstrations terminate, but no logged episode does"):
+        recipe.tell_ends(Recordings(expert, cut))
+    never = replace(expert, terminated=np.zeros_like(expert.terminated))
+    recipe.tell_ends(Recordings(never, cut))
+    assert capsys.readouterr().err.endswith("all 8 logged episodes were truncated\n")
 
 
 def test_there_must_be_a_run_to_resume_or_evaluate(lobsdice, tmp_path):
@@ -270,6 +368,25 @@ def test_an_unknown_environment_is_refused_before_training(lobsdice, world, tmp_
     result = lobsdice(*small(world, "--out", tmp_path / "run", "--env", "Nowhere-v0"))
     assert result.code == 2 and "Gymnasium cannot make 'Nowhere-v0'" in result.err
     assert not (tmp_path / "run").exists()
+
+
+def test_a_world_is_trained_on_by_its_name(lobsdice, tmp_path):
+    """Its demonstrations and logs share pairs of states by chance, which is no leak."""
+    sizes = ["--width", 8, "--batch-size", 4, "--steps", 4, "--every", 4, "--episodes", 2]
+    words = ["train", "bc", "--task", "grid", *sizes, "--out", tmp_path / "run"]
+    result = lobsdice(*words, "--mixture", 1, 2, 3)
+    assert result.code == 2 and not (tmp_path / "run").exists()
+    assert result.err == (
+        "error: --mixture has 3 numbers, but grid has 4 sources of episodes: expert, wrong, hasty, "
+        "random\n"
+    )
+    result = lobsdice(*words, "--mixture", 1, 2, 0, 3)
+    assert result.code == 0, result.err
+    assert "ends: all 5 demonstrations terminated; 3 of 6 logged" in result.err
+    assert lobsdice("evaluate", tmp_path / "run", "--episodes", 2).code == 0
+    result = lobsdice("report", tmp_path / "run", "--no-audit", "--no-clip")
+    assert result.code == 0, result.err
+    assert "expert 1, wrong 2, hasty 0, random 3" in (tmp_path / "run/report.html").read_text()
 
 
 def cartpole(episodes: int, seed: int) -> Episodes:

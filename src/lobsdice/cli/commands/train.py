@@ -24,6 +24,7 @@ class Train(Recipe):
 
     out: Out
     offline: Annotated[tuple[str, ...], arg(metavar="PATH...")] = ()
+    mixture: Annotated[tuple[int, ...], arg(metavar="INT...")] = ()
 
     def __call__(self) -> None:
         RunFolder(self.out).refuse_existing()  # at once, and not after the data was read
