@@ -12,6 +12,7 @@ def test_a_description_counts_and_measures(episodes):
     found = describe(episodes)
     assert (found["episodes"], found["steps"], found["state_size"]) == (3, 8, 3)
     assert (found["terminated"], found["truncated"]) == (1, 2)
+    assert found["succeeded"] is found["failed"] is None
     assert found["lengths"]["min"] == 1 and found["lengths"]["max"] == 4
     assert found["lengths"]["mean"] == pytest.approx(8 / 3)
     assert found["actions"]["low"] == [-1, -1] and found["actions"]["size"] == 2
@@ -39,6 +40,11 @@ def test_state_only_and_discrete_and_mixed_sets_are_described(episodes):
     assert describe(discrete)["returns"] is None
     both = mixture({"expert": episodes, "random": episodes.first(1)})
     assert describe(both)["sources"] == {"expert": 3, "random": 1}
+
+
+def test_successes_and_failures_are_counted(episodes):
+    found = describe(replace(episodes, success=np.array([-1, 1, 0])))
+    assert (found["succeeded"], found["failed"]) == (1, 1)
 
 
 def test_a_description_is_json(episodes):

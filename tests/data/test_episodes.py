@@ -75,6 +75,20 @@ def test_a_mixture_remembers_its_sources():
     np.testing.assert_array_equal(np.array(both.source_names)[both.source], ["random", "expert"])
 
 
+def test_success_stays_with_its_episode():
+    known = make(success=[True, False, True])
+    np.testing.assert_array_equal(known.select([1, 0]).success, [0, 1])
+    np.testing.assert_array_equal(
+        mixture({"known": known, "unknown": make((1, 1))}).success, [1, 0, 1, -1, -1]
+    )
+    assert concatenate([make(), make()]).success is None
+    assert make(success=[-1, -1, -1]).success is None
+    with pytest.raises(LobsDICEError, match="success, row 1: 2 is not valid"):
+        make(success=[1, 2, 0])
+    with pytest.raises(LobsDICEError, match="success has 2 rows"):
+        make(success=[1, 0])
+
+
 def test_parts_that_differ_are_not_put_together():
     with pytest.raises(LobsDICEError, match="part 1 has observations of 1 numbers"):
         concatenate([make(), make(observations=np.zeros((9, 1)))])

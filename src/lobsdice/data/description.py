@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Float32
 
+from lobsdice.data.ends import count_ends
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.rows import chunks, column_range
 from lobsdice.data.spaces import Box
@@ -13,14 +14,11 @@ from lobsdice.data.spaces import Box
 def describe(episodes: Episodes) -> dict[str, Any]:
     """The counts, lengths, ends, ranges of features, actions, returns and sources of episodes."""
     returns = episodes.returns()
-    terminated = int(episodes.terminated.sum())
     return {
         "episodes": len(episodes),
         "steps": episodes.steps,
         "lengths": _summary(episodes.lengths),
-        "terminated": terminated,
-        "truncated": len(episodes) - terminated,
-        "success": _success(episodes),
+        **count_ends(episodes),
         "state_size": episodes.state_size,
         "observation_names": list(episodes.observation_names) or None,
         "observations": _features(episodes.observations, episodes.observation_range),
@@ -28,13 +26,6 @@ def describe(episodes: Episodes) -> dict[str, Any]:
         "returns": None if returns is None else _summary(returns),
         "sources": _sources(episodes),
     }
-
-
-def _success(episodes: Episodes) -> dict[str, int] | None:
-    if episodes.success is None:
-        return None
-    kinds = {"succeeded": 1, "failed": 0, "unknown": -1}
-    return {name: int((episodes.success == value).sum()) for name, value in kinds.items()}
 
 
 def _summary(values: np.ndarray) -> dict[str, int | float]:

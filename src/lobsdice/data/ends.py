@@ -226,19 +226,17 @@ class _Pair:
         distance, which = nearest(self.last, self.states[ends])
         return distance > FACTOR * self._spacing(ends[which])
 
-    @property
+    @cached_property
     def passed(self) -> Bool[np.ndarray, " n"]:
         """True for each of `last` that is near some logged state."""
         distance, row = self.nearby
         return distance <= FACTOR * self._spacing(row)
 
     def stops(self, episodes: Rows) -> float:
-        """The share of `last` whose nearest logged state is one of the last two of an episode.
-
-        Only the episodes with these numbers count.
-        """
+        """The share of `last` that are near the last or last but one state of such an episode."""
         ends = self.offline.ends[episodes]
-        return float(np.isin(self.nearby[1], np.concatenate([ends, ends - 1])).mean())
+        stopped = np.isin(self.nearby[1], np.concatenate([ends, ends - 1]))
+        return float((stopped & self.passed).mean())
 
     def _spacing(self, rows: Rows) -> np.ndarray:
         """The spacing at logged states, for each of `last`: the larger of two distances.

@@ -8,6 +8,7 @@ import numpy as np
 
 from lobsdice.data.audit import Audit
 from lobsdice.data.audit.coverage import FACTOR, Coverage
+from lobsdice.data.ends import Endings
 from lobsdice.errors import plural
 from lobsdice.report.charts import Chart, Line
 from lobsdice.report.html import Column, Html, document, facts, join, section, table, tag
@@ -27,6 +28,7 @@ def page(audit: Audit) -> str:
         tag("p", "lobsdice audit", class_="eyebrow"),
         tag("h1", audit.verdict.capitalize(), class_=verdict_class(audit)),
         reasons(audit),
+        section("How episodes end", ends(audit.ends)),
         section("Along the demonstrations", curves(audit.coverage)),
         section("Longest uncovered parts", rows_of(audit.uncovered, "Longest uncovered parts")),
         section("Closest offline episodes", rows_of(audit.closest, "Closest offline episodes")),
@@ -52,6 +54,15 @@ def reasons(audit: Audit) -> Html:
         )
     rate = audit.rate and tag("p", tag("strong", "Rates: ", class_="bad"), f"{audit.rate.remark}.")
     return join(tag("p", f"{audit.reason}."), leak, rate)
+
+
+def ends(found: Endings) -> Html:
+    """Say how episodes end, what training takes to follow, and what is suspicious."""
+    sentences = (found.summary, found.reading, *found.remarks)
+    return join(
+        (tag("p", f"{sentence[0].upper()}{sentence[1:]}.") for sentence in sentences),
+        (tag("p", tag("strong", "Ends: ", class_="bad"), f"{w}.") for w in found.warnings),
+    )
 
 
 def curves(coverage: Coverage, most: int = MOST_CURVES) -> Html:

@@ -2,6 +2,7 @@
 
 import json
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -71,6 +72,20 @@ def test_different_rates_exit_with_3_and_are_on_the_page(lobsdice, tmp_path):
     result = lobsdice("audit", *named, "-o", tmp_path / "audit.html")
     assert result.code == 3 and "\nRATES: one demonstrated step looks like 5 logged" in result.out
     assert "one demonstrated step looks like 5 logged" in (tmp_path / "audit.html").read_text()
+
+
+def test_ends_that_look_wrong_exit_with_3_and_are_on_the_page(lobsdice, tmp_path, files):
+    demos = replace(cloud(3, seed=1).without_actions(), terminated=np.ones(3, bool))
+    write(tmp_path / "ended.npz", demos)
+    named = ("--expert", tmp_path / "ended.npz", "--offline", files["logs"])
+    result = lobsdice("audit", *named, "-o", tmp_path / "audit.html")
+    assert result.code == 3
+    summary = "all 3 demonstrations terminated; all 20 logged episodes were truncated"
+    assert f"\nends: {summary}\n" in result.out
+    assert "\nENDS: demonstrations terminate, but no logged episode does;" in result.out
+    page = (tmp_path / "audit.html").read_text()
+    assert "demonstrations terminate, but no logged episode does;" in page
+    assert summary.capitalize() in page
 
 
 def test_a_recording_is_not_overwritten(lobsdice, files):

@@ -349,6 +349,16 @@ def test_the_discriminator_can_make_a_verdict_worse_by_one():
     assert judge(0.5, disjoint)[0] == judge(0.95, mixed)[0] == "not covered"
 
 
+def test_ends_that_look_wrong_are_worth_a_warning(offline):
+    expert = walks(4, seed=1)
+    ended = replace(expert, terminated=np.ones(4, bool))
+    assert not audit(expert, offline).warns
+    found = audit(ended, offline)
+    assert found.verdict == "covered" and found.warns
+    assert found.report()["ends"]["warnings"] == found.ends.warnings
+    assert found.report()["ends"]["expert"]["terminated"] == 4
+
+
 def test_facts_remark_on_odd_features(offline):
     observations = offline.observations.copy()
     observations[:, 0] = 7

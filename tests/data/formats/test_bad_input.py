@@ -350,6 +350,10 @@ BAD = {
         table(".csv", terminated=[1, 0, 0, 0, 1]),
         "column 'terminated', row 0: 1 is not valid; cells hold 0, or 1 in the last two rows",
     ),
+    "a success that is neither true nor false": (
+        npz(OURS, success=np.array([1, 7])),
+        "success, row 1: 7 is neither 0 nor 1",
+    ),
     "only one row an episode": (table(".csv", episode=[0, 1, 2, 3, 4]), "no transition"),
     "a column twice": (
         raw("bad.csv", b"episode,obs_0,obs_0\n0,1,2\n0,1,3\n"),
@@ -397,6 +401,14 @@ OPTIONS = {
         ReadOptions(observation_columns=("episode", "obs_0")),
         "column 'episode' is both an observation and the episode",
     ),
+    "success that is neither true nor false": (
+        ReadOptions(success_column="obs_0"),
+        "column 'obs_0', row 0: 0.5 is neither 0 nor 1",
+    ),
+    "a time limit that episodes exceed": (
+        ReadOptions(time_limit=1),
+        "`time_limit` is 1, but episode 0 has 2 steps",
+    ),
     "unknown episode column": (ReadOptions(episode_column="run"), "there is no column 'run'"),
     "bounds that are too narrow": (
         ReadOptions(action_low=(-1.0,), action_high=(0.75,)),
@@ -431,6 +443,8 @@ def test_options_are_checked_when_they_are_made():
         ReadOptions(action_low=(1.0,))
     with pytest.raises(LobsDICEError, match="`action_count` is for discrete actions"):
         ReadOptions(action_low=(1.0,), action_high=(2.0,), action_count=3)
+    with pytest.raises(LobsDICEError, match="`time_limit` is 0"):
+        ReadOptions(time_limit=0)
 
 
 class Trap:
@@ -508,6 +522,19 @@ WORTH_A_LOOK = {
     "rows that nothing orders": (
         table(".csv", episode=[0, 1, 0, 1, 0], action_0=[0.5, -0.75, 0.1, None, None]),
         "the rows of 2 episodes are not consecutive, and no `step_column` orders them",
+    ),
+    "marks of ends that were not read": (
+        table(".csv", terminated=None, done=[0, 0, 1, 0, 1], is_terminal=[0, 0, 0, 0, 1]),
+        "every episode counts as truncated, although 'done' and 'is_terminal' may mark ends; if "
+        "one is true only where the task ended, name it as `terminated_column`",
+    ),
+    "a column of success with other values": (
+        table(".parquet", terminated=[0] * 5, success=["yes", "yes", "yes", "no", "no"]),
+        "whether episodes succeeded was not read: column 'success', row 0: 'yes' is not a number",
+    ),
+    "success of another length": (
+        npz(FLAT, success=np.ones(3)),
+        "whether episodes succeeded was not read: success has 3 rows; it must have one for each",
     ),
     "an episode of one row": (
         table(".csv", episode=[0, 0, 0, 1, 2]),

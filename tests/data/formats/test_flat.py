@@ -159,3 +159,14 @@ def test_blocks_of_a_long_file_fit_together(storage, tmp_path):
     np.testing.assert_array_equal(episodes.observations[episodes.step_rows], observed)
     np.testing.assert_array_equal(episodes.observations[episodes.step_rows + 1], following)
     np.testing.assert_array_equal(np.cumsum(episodes.lengths)[:-1] - 1, np.flatnonzero(ends[:-1]))
+
+
+@pytest.mark.parametrize("name", ["success", "is_success"])
+def test_success_is_one_number_a_step_or_one_an_episode(save, name):
+    a_step = np.array([0, 1, 0, 0, 0, 0], bool)
+    np.testing.assert_array_equal(read(save(flat(**{name: a_step}))).success, [1, 0, 0])
+    an_episode = np.array([0, -1, 1])
+    np.testing.assert_array_equal(read(save(flat(**{name: an_episode}))).success, [0, -1, 1])
+    # Without the next observations, the episode of one row is dropped.
+    shorter = flat(**{name: an_episode}, next_observations=None)
+    np.testing.assert_array_equal(read(save(shorter)).success, [0, -1])

@@ -28,7 +28,7 @@ def cache(tmp_path, monkeypatch):
 def create(request):
     """Make a dataset of two episodes, of 2 steps (terminated) and 1 step (truncated)."""
 
-    def make(actions, action_space, observe=lambda x: x, observation_space=VECTOR):
+    def make(actions, action_space, observe=lambda x: x, observation_space=VECTOR, infos=({}, {})):
         states = np.random.default_rng(0).normal(size=(5, 3))
         buffers = [
             EpisodeBuffer(
@@ -37,11 +37,11 @@ def create(request):
                 rewards=[1.0] * len(actions[steps]),
                 terminations=ends,
                 truncations=cuts,
-                infos={},
+                infos=info,
             )
-            for rows, steps, ends, cuts in (
-                (slice(0, 3), slice(0, 2), [False, True], [False, False]),
-                (slice(3, 5), slice(2, 3), [False], [True]),
+            for rows, steps, ends, cuts, info in (
+                (slice(0, 3), slice(0, 2), [False, True], [False, False], infos[0]),
+                (slice(3, 5), slice(2, 3), [False], [True], infos[1]),
             )
         ]
         with warnings.catch_warnings():
@@ -141,6 +141,18 @@ def test_long_episodes_are_read_whole_or_refused(cache):
     assert read("hdf5-v0").steps == steps
     with pytest.raises(LobsDICEError, match="says 40000"):
         read("arrow-v0")
+
+
+def test_infos_tell_success_from_failure(create):
+    infos = ({"success": [False, True, True]}, {"success": [False, False]})
+    create(continuous(), ACTION, infos=infos)
+    np.testing.assert_array_equal(read("test/small-v0").success, [1, 0])
+
+
+def test_infos_with_other_values_are_ignored_with_a_warning(create):
+    create(continuous(), ACTION, infos=({"success": [0.0, 0.3, 0.7]}, {"success": [0.0, 0.1]}))
+    with pytest.warns(DataWarning, match="whether episodes succeeded was not read: infos/success"):
+        assert read("test/small-v0").success is None
 
 
 def test_an_id_that_is_not_in_the_cache_is_not_downloaded():

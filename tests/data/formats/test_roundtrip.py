@@ -56,6 +56,7 @@ def episode_parts(draw):
         "actions": None if space is None else draw(actions_in(space, steps)),
         "rewards": draw(st.none() | rows(steps, 0)),
         "action_space": space,
+        "success": draw(st.none() | hnp.arrays(np.int64, count, elements=st.integers(-1, 1))),
     }
     if draw(st.booleans()):
         parts["source"] = draw(hnp.arrays(np.int64, count, elements=st.integers(0, 1)))
@@ -71,7 +72,7 @@ def build(parts) -> Episodes:
 
 
 def assert_same(found: Episodes, wanted: Episodes):
-    for field in ("observations", "lengths", "terminated", "actions", "rewards"):
+    for field in ("observations", "lengths", "terminated", "actions", "rewards", "success"):
         a, b = getattr(found, field), getattr(wanted, field)
         assert (a is None) == (b is None), field
         if b is not None:

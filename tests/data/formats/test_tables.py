@@ -50,6 +50,46 @@ def test_the_row_of_the_last_step_may_mark_termination(save):
     assert read(save(TABLE | {"terminated": flags})).terminated.tolist() == [True, True]
 
 
+def test_an_episode_succeeded_if_one_of_its_cells_says_so(save):
+    seldom = [None, True, None, False, None]
+    np.testing.assert_array_equal(read(save(TABLE | {"success": seldom})).success, [1, 0])
+    np.testing.assert_array_equal(
+        read(save(TABLE | {"is_success": [0, 1, 0, 0, 0]})).success, [1, 0]
+    )
+    partly = [None, None, None, None, 1]
+    np.testing.assert_array_equal(read(save(TABLE | {"success": partly})).success, [-1, 1])
+    assert read(save(TABLE | {"success": [None] * 5})).success is None
+    named = ReadOptions(success_column="solved")
+    np.testing.assert_array_equal(
+        read(save(TABLE | {"solved": [1, 1, 1, 0, 0]}), named).success, [1, 0]
+    )
+
+
+def test_success_follows_the_order_of_steps(save):
+    columns = TABLE | {"episode": list("abaab"), "step": [2, 0, 0, 1, 1], "reward": None}
+    columns |= {"action_0": [None, 1, -1.0, 0.5, None], "terminated": [0, 0, 0, 0, 0]}
+    np.testing.assert_array_equal(
+        read(save(columns | {"success": [0, 1, 0, 0, 0]})).success, [0, 1]
+    )
+
+
+def test_another_column_may_mark_termination(save):
+    columns = TABLE | {"terminated": None, "done": TABLE["terminated"]}
+    with pytest.warns(DataWarning, match="'done' may mark ends"):
+        episodes = read(save(columns))
+    assert episodes.terminated.tolist() == [False, False] and episodes.unread == ("done",)
+    named = read(save(columns), ReadOptions(terminated_column="done"))
+    assert named.terminated.tolist() == [True, False] and not named.unread
+
+
+def test_episodes_as_long_as_the_time_limit_count_as_truncated(save):
+    path = save(TABLE | {"terminated": [False, False, True, False, True]})
+    assert read(path).terminated.tolist() == [True, True]
+    assert read(path, ReadOptions(time_limit=2)).terminated.tolist() == [False, True]
+    with pytest.warns(DataWarning, match=r"no episode has 9 steps.*; the longest has 2"):
+        assert read(path, ReadOptions(time_limit=9)).terminated.all()
+
+
 def test_an_action_in_the_last_row_is_ignored_with_a_warning(save):
     path = save(TABLE | {"action_0": [0.5, -1, 0.25, 1, None]})
     with pytest.warns(DataWarning, match="the last row of 1 episode holds an action"):

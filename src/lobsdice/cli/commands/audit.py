@@ -20,7 +20,8 @@ class Audit:
     """Say, before training, whether the offline data covers what the demonstrations show.
 
     Exits with 0 if it does. Exits with 3 if it does so only in part or not at all, if transitions
-    of the demonstrations leak into it, or if the two seem to be sampled at different rates.
+    of the demonstrations leak into it, if the two seem to be sampled at different rates, or if the
+    ends of episodes seem to be marked wrongly.
 
     Example:
         lobsdice audit --expert demos.npz --offline logs.npz
@@ -62,6 +63,9 @@ def _print(report: output.Report) -> None:
         output.print_facts(name, {k: v for k, v in report[name].items() if k != "remarks"})
         for remark in report[name]["remarks"]:
             print(f"{name}: {remark}")
+    ends = report["ends"]
+    for sentence in (ends["summary"], ends["reading"], *ends["remarks"]):
+        print(f"ends: {sentence}")
     output.print_facts("nearest offline transitions", report["coverage"])
     output.print_facts("discriminator", report["discriminator"])
     output.print_facts("share nearest to each source", report["sources"])
@@ -72,6 +76,8 @@ def _print(report: output.Report) -> None:
         print(f"LEAK: {count} occur in the offline data, with their actions")
     if report["rate"]:
         print(f"RATES: {report['rate']['remark']}")
+    for sentence in ends["warnings"]:
+        print(f"ENDS: {sentence}")
     print(f"{report['verdict'].upper()}: {report['reason']}")
 
 

@@ -1,15 +1,18 @@
 """`lobsdice data check`."""
 
-from dataclasses import dataclass, field
+import warnings
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from lobsdice.cli import output
 from lobsdice.cli.arguments import Files
+from lobsdice.data.ends import compare_ends
 from lobsdice.data.formats import DEFAULTS, ReadOptions
 from lobsdice.data.prepare import Data, count_leaked
 from lobsdice.data.recordings import Preparation, read_together, read_unlabelled
+from lobsdice.errors import DataWarning
 
 
 @dataclass(frozen=True)
@@ -17,7 +20,8 @@ class Check:
     """Show the training data that demonstrations and offline data give, or what is wrong with them.
 
     Their states must have the same features, and no transition of the demonstrations may occur in
-    the offline data: it would leak the expert's action to the learner.
+    the offline data: it would leak the expert's action to the learner. Warnings tell where ends of
+    episodes seem to be marked wrongly.
 
     Example:
         lobsdice data check --expert demos.npz --offline logs.npz
@@ -37,9 +41,14 @@ class Check:
         expert = read_unlabelled(self.expert, self.read)
         offline = read_together(self.offline, self.read)
         report = report_of(self.preparation(expert, offline))
+        ends = compare_ends(expert, offline)
+        for sentence in ends.warnings:
+            warnings.warn(sentence, DataWarning, stacklevel=2)
         if self.json:
-            return output.print_json(report)
+            return output.print_json(report | {"ends": asdict(ends)})
         output.print_facts("Training data", report)
+        for sentence in (ends.summary, ends.reading, *ends.remarks):
+            print(f"ends: {sentence}")
 
 
 def report_of(data: Data) -> dict[str, Any]:

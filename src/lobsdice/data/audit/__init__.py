@@ -14,6 +14,7 @@ from lobsdice.data.audit.coverage import FACTOR, Coverage, Part, cover, groups, 
 from lobsdice.data.audit.discriminator import Discrimination, discriminate
 from lobsdice.data.audit.facts import facts
 from lobsdice.data.audit.rate import Rate, compare_rates
+from lobsdice.data.ends import Endings, compare_ends
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.prepare import count_leaked, prepare
 from lobsdice.errors import LobsDICEError
@@ -61,13 +62,16 @@ class Audit:
     """The share of demonstrated transitions whose nearest offline pair is of each source."""
     coverage: Coverage
     discrimination: Discrimination
+    ends: Endings
+    """How demonstrations and logs end, and what is suspicious about it."""
     expert: dict[str, Any]
     offline: dict[str, Any]
 
     @property
     def warns(self) -> bool:
         """True if something should be mended before training."""
-        return self.verdict != "covered" or self.leaked > 0 or self.rate is not None
+        mistakes = self.leaked > 0 or self.rate is not None or bool(self.ends.warnings)
+        return self.verdict != "covered" or mistakes
 
     def report(self) -> dict[str, Any]:
         """All results as numbers, texts, lists and dictionaries, for JSON."""
@@ -89,6 +93,7 @@ class Audit:
                 "median_ratio": float(np.median(coverage.ratio)),
             },
             "discriminator": asdict(self.discrimination),
+            "ends": asdict(self.ends),
             "expert": self.expert,
             "offline": self.offline,
         }
@@ -105,6 +110,8 @@ def audit(expert: Episodes, offline: Episodes) -> Audit:
         discrimination = discriminate(*grouped)
     with console.waiting("Comparing sampling rates"):
         rate = compare_rates(*grouped)
+    with console.waiting("Comparing ends"):
+        ends = compare_ends(expert, offline)
     share = float(coverage.uncovered.mean())
     verdict, reason = judge(share, discrimination)
     closest = _closest(coverage, offline)
@@ -119,6 +126,7 @@ def audit(expert: Episodes, offline: Episodes) -> Audit:
         sources=_sources(closest, offline, len(coverage.distance)),
         coverage=coverage,
         discrimination=discrimination,
+        ends=ends,
         expert=described[0],
         offline=described[1],
     )
