@@ -81,6 +81,8 @@ SMALL = {
     "experiment idm-error": EXPERIMENT,
     "experiment fewer-demonstrations": EXPERIMENT,
     "experiment gamma-one": EXPERIMENT,
+    "experiment endings": "--worlds grid --algorithms bc bc-successful --seeds 1 --steps 8 "
+    "--every 8 --batch-size 16 --episodes 1 --no-exact --set width=8",
 }
 #: The tutorial's policy has to learn something in a sixth of the steps that it is shown with.
 FAST = "--steps 1600 --every 800 --batch-size 64 --policy-rate 0.003 --seeds 2"

@@ -70,6 +70,7 @@ EXPERIMENTS: dict[str, Command | Group] = {
         "control:FewerDemonstrations", "One, three and five demonstrations (figure 7)."
     ),
     "gamma-one": Command("control:GammaOne", "No discount (figure 8)."),
+    "endings": Command("endings:Endings", "Worlds that end in success or failure."),
 }
 
 COMMANDS: dict[str, Command | Group] = {

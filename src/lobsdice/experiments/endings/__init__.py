@@ -1,0 +1,1 @@
+"""Tasks that end in success or failure: how often learned policies succeed in eight worlds."""

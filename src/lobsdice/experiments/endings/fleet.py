@@ -1,0 +1,107 @@
+"""One fleet: trials with the same algorithm, reading of ends and shapes, trained in one program.
+
+`python -m lobsdice.experiments.endings.fleet FOLDER SETTINGS` is the program of a process that
+`trials` starts.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from lobsdice import console
+from lobsdice.data.files import atomic
+from lobsdice.environments.evaluate import evaluate, summary
+from lobsdice.environments.tasks.table import spec_of
+from lobsdice.experiments.control.fleet import TRIALS, write_failure
+from lobsdice.experiments.control.processes import end_with_parent
+from lobsdice.experiments.endings.settings import Arm, Settings, Trial
+from lobsdice.experiments.endings.worlds import make_data, successes
+from lobsdice.policies.policy import Policy
+from lobsdice.training.engine import Member
+from lobsdice.training.fleet import Fleet
+from lobsdice.training.folder import CHECKPOINT, CONFIG
+from lobsdice.training.train import train_fleet
+
+
+def write_trials(path: Path, trials: Sequence[Trial]) -> None:
+    """Write trials.json into a fleet's folder."""
+    with atomic(path / TRIALS) as temporary:
+        temporary.write_text(json.dumps([asdict(trial) for trial in trials], indent=1) + "\n")
+
+
+def read_trials(path: Path) -> list[Trial]:
+    """The trials of a fleet's folder."""
+    rows: list[Any] = json.loads((path / TRIALS).read_text())
+    return [Trial(**row | {"arm": Arm(**row["arm"])}) for row in rows]
+
+
+def train(path: Path, settings: Settings, *, workers: int | None = None) -> None:
+    """Train the fleet of a folder to its end, or write failure.txt."""
+    try:
+        trials = read_trials(path)
+        run = train_fleet(
+            fleet_of(trials, settings),
+            every=settings.plan.every,
+            evaluate=_evaluation(trials, settings.plan.episodes, workers),
+            out=path,
+            resume=(path / CONFIG).exists(),
+        )
+        if run.failures:
+            write_failure(path, "; ".join(run.failures.values()))
+        else:
+            (path / CHECKPOINT).unlink()  # large, and no longer needed
+    except Exception as error:
+        write_failure(path, f"{type(error).__name__}: {error}")
+        console.say(f"warning: {path.name} failed: {error}")
+
+
+def fleet_of(trials: Sequence[Trial], settings: Settings) -> Fleet:
+    """The trials as members of a fleet. Arms with the same logs share a seed's data."""
+    datasets = list(dict.fromkeys(_dataset(trial) for trial in trials))
+    members = tuple(
+        Member(
+            settings.algorithm(t.arm.algorithm),
+            t.seed,
+            datasets.index(_dataset(t)),
+            settings.options(t.arm),
+        )
+        for t in trials
+    )
+    labels = members[0].algorithm.needs_labels
+    return Fleet(
+        members, tuple(make_data(w, seed, oracle=o, labels=labels) for w, seed, o in datasets)
+    )
+
+
+def _dataset(trial: Trial) -> tuple[str, int, bool]:
+    return trial.world, trial.seed, trial.arm.successful
+
+
+def _evaluation(
+    trials: Sequence[Trial], episodes: int, workers: int | None
+) -> Callable[[Sequence[Policy]], list[dict[str, float]]]:
+    """A function that scores the policies of a fleet, each in the world of its trial."""
+    where = [trial.world for trial in trials]
+
+    def score(policies: Sequence[Policy]) -> list[dict[str, float]]:
+        likeliest, drawn = (
+            evaluate(policies, where, episodes=episodes, stochastic=stochastic, workers=workers)
+            for stochastic in (False, True)
+        )
+        return [
+            summary(found, spec_of(world).normalised)
+            | {"success": float(successes(world, found).mean())}
+            | {"drawn_success": float(successes(world, with_noise).mean())}
+            for world, found, with_noise in zip(where, likeliest, drawn, strict=True)
+        ]
+
+    return score
+
+
+if __name__ == "__main__":
+    end_with_parent()
+    folder, given = Path(sys.argv[1]), json.loads(sys.argv[2])
+    train(folder, Settings.from_plain(given["settings"]), workers=given["workers"])

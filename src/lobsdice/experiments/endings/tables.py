@@ -1,0 +1,215 @@
+"""Tables of the experiment: shares of the demonstrator's success, with intervals and tests.
+
+A share is the success rate of the last policy over that of the demonstrator. `share` is with the
+likeliest action of the policy, `drawn_share` with actions drawn from it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+from scipy.stats import wilcoxon
+
+from lobsdice.experiments import statistics
+from lobsdice.experiments.endings.settings import LOBSDICE, ROLES, role
+from lobsdice.experiments.statistics import Interval, Scores
+from lobsdice.training.loggers import Row
+
+#: Columns of shares, and what they are with.
+SHARES = {"share": "the likeliest action", "drawn_share": "actions drawn from the policy"}
+ALL = "all"
+
+#: A value for each seed, by the world.
+Seeds = dict[str, dict[int, float]]
+Table = list[dict[str, Any]]
+#: The cells of each line of a table to read, by their columns.
+Lines = dict[tuple[str, ...], dict[str, str]]
+
+
+def with_shares(rows: Iterable[Row], demonstrators: Mapping[str, float]) -> list[Row]:
+    """The rows with their shares of the demonstrator's success rate in the world."""
+    return [
+        row
+        | {
+            name: row[name.replace("share", "success")] / demonstrators[row["world"]]
+            for name in SHARES
+        }
+        for row in rows
+    ]
+
+
+def in_order(rows: Iterable[Row], arms: Sequence[str]) -> list[Row]:
+    """The rows sorted by arm, world, seed and step."""
+    worlds = [world for those in ROLES.values() for world in those]
+
+    def place(row: Row) -> tuple:
+        return arms.index(row["arm"]), worlds.index(row["world"]), row["seed"], row["step"]
+
+    return sorted(rows, key=place)
+
+
+def last_values(rows: Sequence[Row], column: str) -> dict[str, Seeds]:
+    """The value of each run's last policy, by arm, world and seed; rows are in order."""
+    found: dict[str, Seeds] = {}
+    for row in rows:
+        found.setdefault(row["arm"], {}).setdefault(row["world"], {})[row["seed"]] = row[column]
+    return found
+
+
+def groups(worlds: Iterable[str]) -> dict[str, list[str]]:
+    """The worlds of each role, and all of them, as far as they are among these."""
+    present = set(worlds)
+    found = {name: [w for w in those if w in present] for name, those in ROLES.items()}
+    return {name: those for name, those in found.items() if those} | {
+        ALL: [world for those in found.values() for world in those]
+    }
+
+
+def stack(seeds: Seeds, worlds: Sequence[str]) -> Scores:
+    """The values of the seeds that all of the worlds have; a column for each world."""
+    common = sorted(set.intersection(*(set(seeds[world]) for world in worlds)))
+    return np.array([[seeds[world][seed] for world in worlds] for seed in common]).reshape(
+        len(common), len(worlds)
+    )
+
+
+def over_worlds(scores: Scores, *, samples: int = 2000, seed: int = 0) -> Interval:
+    """The mean and its 95 % bootstrap interval: worlds are drawn, then seeds in each of them."""
+    random = np.random.default_rng(seed)
+    runs, worlds = scores.shape
+    which = random.integers(0, worlds, size=(samples, 1, worlds))
+    values = scores[random.integers(0, runs, size=(samples, runs, worlds)), which].mean((1, 2))
+    low, high = np.quantile(values, [0.025, 0.975])
+    return Interval(float(scores.mean()), float(low), float(high))
+
+
+def signed_rank(differences: Float64[np.ndarray, " pairs"]) -> float:
+    """The p-value of Wilcoxon's test that paired differences are symmetric about zero."""
+    if not differences.any():
+        return 1.0
+    result: Any = wilcoxon(differences, zero_method="zsplit")
+    return float(result.pvalue)
+
+
+def summary(rows: Sequence[Row], demonstrators: Mapping[str, float]) -> Table:
+    """A row for each world and arm: the last policies, with intervals over the seeds."""
+    last = {name: last_values(rows, name) for name in ("success", "score", *SHARES)}
+    steps, table = max(row["step"] for row in rows), []
+    for world in groups(row["world"] for row in rows)[ALL]:
+        for arm in (arm for arm, worlds in last["share"].items() if world in worlds):
+            values = {name: stack(last[name][arm], [world]) for name in last}
+            line = {"world": world, "role": role(world), "arm": arm, "steps": steps}
+            line |= {"seeds": len(values["share"]), "demonstrator": f"{demonstrators[world]:.3f}"}
+            line |= {name: f"{values[name].mean():.3f}" for name in ("success", "score")}
+            for name in SHARES:
+                line |= _cells(name, statistics.interval(values[name], np.mean))
+            line["least_share"] = f"{values['share'].min():.3f}"
+            table.append(line)
+    return table
+
+
+def aggregate(rows: Sequence[Row]) -> Table:
+    """A row for each group of worlds and arm: mean shares, with intervals over seeds and worlds."""
+    table = []
+    for group, worlds in groups(row["world"] for row in rows).items():
+        for arm in last_values(rows, "share"):
+            line: dict[str, Any] = {"worlds": group, "arm": arm}
+            for name in SHARES:
+                seeds = last_values(rows, name)[arm]
+                mine = [world for world in worlds if world in seeds]
+                if not mine or not (scores := stack(seeds, mine)).size:
+                    break
+                line |= {"count": len(mine), "seeds": len(scores)}
+                line |= _cells(name, statistics.interval(scores, np.mean))
+                _, low, high = over_worlds(scores)
+                line |= {f"{name}_worlds_low": f"{low:.3f}", f"{name}_worlds_high": f"{high:.3f}"}
+            else:
+                table.append(line)
+    return table
+
+
+def comparisons(rows: Sequence[Row]) -> Table:
+    """A row for each other arm, and each world and group of worlds: the lead of LobsDICE over it.
+
+    A pair is a world and a seed, so both have learned from the same demonstrations. Worlds and
+    seeds that only one of them has are left out. Nothing is corrected for the number of tests.
+    """
+    table = []
+    for name in SHARES:
+        last = last_values(rows, name)
+        first = LOBSDICE if LOBSDICE in last else next(iter(last))
+        every = groups(row["world"] for row in rows)
+        for other in (arm for arm in last if arm != first):
+            for group, worlds in (every | {world: [world] for world in every[ALL]}).items():
+                lead = _leads(last[first], last[other])
+                mine = [world for world in worlds if lead.get(world)]
+                if mine and (differences := stack(lead, mine)).size:
+                    facts = {"measure": name, "worlds": group, "arm": first, "other": other}
+                    table.append(facts | _comparison(differences))
+    return table
+
+
+def _leads(ours: Seeds, theirs: Seeds) -> Seeds:
+    return {
+        world: {s: x - theirs[world][s] for s, x in ours[world].items() if s in theirs[world]}
+        for world in ours.keys() & theirs.keys()
+    }
+
+
+def _comparison(differences: Scores) -> dict[str, Any]:
+    flat = differences.ravel()
+    return {
+        "pairs": len(flat),
+        **_cells("lead", statistics.interval(differences, np.mean)),
+        "better": int((flat > 0).sum()),
+        "equal": int((flat == 0).sum()),
+        "worse": int((flat < 0).sum()),
+        "wilcoxon_p": f"{signed_rank(flat):.4f}",
+    }
+
+
+def _cells(name: str, found: Interval) -> dict[str, str]:
+    value, low, high = found
+    return {name: f"{value:.3f}", f"{name}_low": f"{low:.3f}", f"{name}_high": f"{high:.3f}"}
+
+
+def markdown(rows: Sequence[Row], demonstrators: Mapping[str, float], exact: Table) -> str:
+    """The shares as tables to read: a row for each world, a column for each arm."""
+    by_world, by_group, parts = summary(rows, demonstrators), aggregate(rows), []
+    for name, meaning in SHARES.items():
+        lines: Lines = {}
+        for line in by_world:
+            key = (line["world"], line["role"], line["demonstrator"])
+            lines.setdefault(key, {})[line["arm"]] = _range(line, name, name)
+        for line in by_group:
+            key = (f"{line['worlds']}: mean", "", "")
+            lines.setdefault(key, {})[line["arm"]] = _range(line, name, f"{name}_worlds")
+        parts.append(f"Share of the demonstrator's success with {meaning}:\n")
+        parts.append(_grid(("world", "role", "demonstrator"), lines))
+    if exact:
+        parts.append("The same shares of the grids' exact solutions:\n")
+        parts.append(_grid(("world", "terminal", "method"), _exact_lines(exact)))
+    return "\n".join(parts)
+
+
+def _range(line: Mapping[str, Any], name: str, ends: str) -> str:
+    return f"{line[name]} ({line[f'{ends}_low']} to {line[f'{ends}_high']})"
+
+
+def _exact_lines(exact: Table) -> Lines:
+    lines: Lines = {}
+    for key in dict.fromkeys((row["world"], row["terminal"], row["method"]) for row in exact):
+        mine = [r for r in exact if (r["world"], r["terminal"], r["method"]) == key]
+        lines[key] = {
+            meaning: f"{np.mean([float(row[name]) for row in mine]):.3f}"
+            for name, meaning in SHARES.items()
+        }
+    return lines
+
+
+def _grid(head: Sequence[str], lines: Lines) -> str:
+    columns = list(dict.fromkeys(name for cells in lines.values() for name in cells))
+    table = [[*head, *columns], ["---"] * (len(head) + len(columns))]
+    table += [[*key, *(cells.get(name, "") for name in columns)] for key, cells in lines.items()]
+    return "".join(f"| {' | '.join(line)} |\n" for line in table)

@@ -1,0 +1,155 @@
+"""The trials of the experiment: packed into fleets, trained, resumed, never repeated.
+
+    runs/<arms>-<worlds>-<digest>/   trials.json, and what training writes; log.txt if several
+                                     fleets trained at the same time
+    scores.csv                       one row for each evaluation of each finished run
+
+A trial is finished if its last step is in its folder or in scores.csv.
+"""
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from lobsdice import console
+from lobsdice.data.files import write_csv
+from lobsdice.data.machine import cores
+from lobsdice.environments.tasks.table import spec_of
+from lobsdice.environments.tasks.task import load
+from lobsdice.errors import LobsDICEError, plural
+from lobsdice.experiments.control.processes import apart
+from lobsdice.experiments.control.trials import (
+    LOG,
+    RUNS,
+    SCORES,
+    _conclude,
+    _folders,
+    _unfinished,
+)
+from lobsdice.experiments.endings import fleet
+from lobsdice.experiments.endings.fleet import read_trials
+from lobsdice.experiments.endings.settings import Settings, Trial
+from lobsdice.training.folder import RunFolder, read_rows
+from lobsdice.training.loggers import Row
+
+#: The program of a process that trains one fleet.
+PROGRAM = (sys.executable, "-P", "-m", fleet.__name__)
+IDENTITY = ("arm", "world", "seed")
+#: Columns of metrics.csv that go into scores.csv, and the beginning of others that do.
+MEASURED = ("step", "return", "return_std", "score", "success", "drawn_success", "effective_share")
+MASS = "mass_"
+
+#: Fleets by their folders.
+Fleets = dict[Path, list[Trial]]
+
+
+def run_all(trials: Sequence[Trial], settings: Settings, folder: Path, *, jobs: int = 1) -> None:
+    """Train the trials that are not finished, `jobs` fleets at a time, and write scores.csv.
+
+    A failure does not stop the others.
+    """
+    todo = _todo(trials, settings, folder)
+    _collect(todo)
+    if jobs > 1 and len(todo) > 1:
+        _train_apart(todo, settings, min(jobs, len(todo)))
+    else:
+        for path, group in todo.items():
+            _begin(path, group)
+            fleet.train(path, settings)
+    rows = _finished(folder, settings)
+    if not rows:
+        raise LobsDICEError(f"no run of {folder} has reached its last step; see {RUNS}/*")
+    write_csv(folder / SCORES, rows)
+
+
+def fleets(trials: Iterable[Trial], settings: Settings) -> list[list[Trial]]:
+    """The trials in groups that can train in one program."""
+    groups: dict[Any, list[Trial]] = {}
+    for trial in trials:
+        spec, arm = spec_of(trial.world), trial.arm
+        reading = arm.terminal if settings.algorithm(arm.algorithm).goes_on else ""
+        shape = (arm.algorithm, reading, spec.state_size, spec.action_space)
+        groups.setdefault(shape, []).append(trial)
+    return list(groups.values())
+
+
+def _todo(trials: Sequence[Trial], settings: Settings, folder: Path) -> Fleets:
+    """The fleets to train: first those that were interrupted, then new ones."""
+    known = {_identity(row) for row in _finished(folder, settings)}
+    begun = {trial for path in _folders(folder) for trial in read_trials(path)}
+    new = [t for t in trials if t not in begun and _identity(t.columns()) not in known]
+    return {path: read_trials(path) for path in _unfinished(folder, settings.plan)} | {
+        folder / RUNS / _name(group): group for group in fleets(new, settings)
+    }
+
+
+def _collect(todo: Fleets) -> None:
+    """Collect missing episodes now, so that no two processes collect the same ones."""
+    for world, seed in dict.fromkeys((t.world, t.seed) for ts in todo.values() for t in ts):
+        with suppress(Exception):  # the fleets that need them fail and report it
+            load(world, seed=seed)
+
+
+def _train_apart(todo: Fleets, settings: Settings, jobs: int) -> None:
+    """Train `jobs` fleets at a time, each in its own process with its share of the cores."""
+    # Evaluations of different fleets seldom coincide, so each may use twice its share.
+    workers = min(cores(), max(1, 2 * cores() // jobs))
+    given = json.dumps({"settings": settings.to_plain(), "workers": workers})
+
+    def commands() -> Iterator[tuple[Path, list[str]]]:
+        for path, trials in todo.items():
+            _begin(path, trials)
+            yield path / LOG, [*PROGRAM, str(path), given]
+
+    with (
+        console.progress("Fleets", len(todo)) as advance,
+        closing(apart(commands(), jobs)) as ended,
+    ):
+        for log, status in ended:
+            _conclude(log.parent, status)
+            advance()
+
+
+def _begin(path: Path, trials: Sequence[Trial]) -> None:
+    console.say(f"{path.name}: {plural(len(trials), 'run')}")
+    fleet.write_trials(path, trials)
+
+
+def _finished(folder: Path, settings: Settings) -> list[Row]:
+    """All evaluations of the runs that have reached the last step, in the order of their runs."""
+    runs: dict[tuple, dict[int, Row]] = {}
+    for row in [*read_rows(folder / SCORES), *_fresh(folder)]:
+        runs.setdefault(_identity(row), {})[row["step"]] = row
+    found = [rows for rows in runs.values() if settings.plan.steps in rows]
+    return [row for rows in found for row in rows.values()]
+
+
+def _fresh(folder: Path) -> list[Row]:
+    """The rows of all fleets of the folder, each with its trial's columns."""
+    rows = []
+    for path in _folders(folder):
+        columns = [trial.columns() for trial in read_trials(path)]
+        rows.extend(columns[row["run"]] | _measured(row) for row in RunFolder(path).rows())
+    return rows
+
+
+def _measured(row: Row) -> Row:
+    masses = [name for name in row if name.startswith(MASS)]
+    return {name: row[name] for name in (*MEASURED, *masses) if name in row}
+
+
+def _identity(row: Mapping[str, Any]) -> tuple:
+    return tuple(str(row[name]) for name in IDENTITY)
+
+
+def _name(trials: Sequence[Trial]) -> str:
+    text = json.dumps([asdict(trial) for trial in trials])
+    digest = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
+    arms = "+".join(dict.fromkeys(trial.arm.name for trial in trials))
+    worlds = "+".join(dict.fromkeys(trial.world for trial in trials))
+    return f"{arms}-{worlds}-{digest}"

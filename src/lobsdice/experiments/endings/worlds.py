@@ -1,0 +1,85 @@
+"""The data of a run, what counts as success, and how often the demonstrator succeeds; without JAX.
+
+In grid, reach and pointmaze the reward is 1 at success and 0 elsewhere, so the return of a
+successful episode is 1. In cartpole it is a step's 1, and success is to reach the limit of steps.
+"""
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float64
+
+from lobsdice.console import progress
+from lobsdice.data.episodes import Episodes
+from lobsdice.data.machine import cores
+from lobsdice.data.prepare import Data, prepare
+from lobsdice.environments.evaluate import episode_seeds
+from lobsdice.environments.gym import Act, returns, shared_environment
+from lobsdice.environments.tasks.behaviour import behaviour_of
+from lobsdice.environments.tasks.table import spec_of
+from lobsdice.environments.tasks.task import load
+from lobsdice.environments.workers import as_completed
+
+#: Episodes of the demonstrator that a process plays at a time.
+CHUNK = 20
+
+
+class Job(NamedTuple):
+    """The evaluation episodes start, ..., stop - 1 of a world's demonstrator."""
+
+    world: str
+    start: int
+    stop: int
+
+
+def family(world: str) -> str:
+    """The name of a world without its version."""
+    return world.removesuffix("-noisy")
+
+
+def successes(world: str, found: Float64[np.ndarray, " episodes"]) -> Bool[np.ndarray, " episodes"]:
+    """Whether each episode succeeded, from its return. One that broke the simulation did not."""
+    return found >= (spec_of(world).max_steps if family(world) == "cartpole" else 1)
+
+
+def successful(world: str, episodes: Episodes) -> Episodes:
+    """The episodes that succeeded."""
+    found = episodes.returns()
+    assert found is not None  # collected episodes have rewards
+    return episodes.select(np.flatnonzero(successes(world, found)))
+
+
+def make_data(world: str, seed: int, *, oracle: bool = False, labels: bool = False) -> Data:
+    """The data of a run. With `oracle`, the logs are the successful episodes alone.
+
+    With `labels`, the demonstrations have their actions.
+    """
+    task = load(world, seed=seed)
+    if oracle:
+        logs = successful(world, task.offline)
+        return prepare(task.expert, logs, allow_leak=task.spec.finite)
+    return task.labelled_data if labels else task.data
+
+
+def demonstrate(world: str, episodes: int) -> Float64[np.ndarray, " episodes"]:
+    """The demonstrator's returns in the first evaluation episodes, with the same starts."""
+    starts = range(0, episodes, CHUNK)
+    jobs = [Job(world, start, min(start + CHUNK, episodes)) for start in starts]
+    found = np.empty(episodes)
+    with progress(f"Demonstrator of {world}", episodes) as advance:
+        for job, values in as_completed(play, jobs, min(cores(), len(jobs))):
+            found[job.start : job.stop] = values
+            advance(len(values))
+    return found
+
+
+def play(job: Job) -> Float64[np.ndarray, " episodes"]:
+    """The demonstrator's returns in the episodes of a job."""
+    seeds = episode_seeds(job.stop, 0)[job.start :]
+    return returns(shared_environment(job.world), _demonstrator(job.world), seeds)
+
+
+@cache
+def _demonstrator(world: str) -> Act:
+    return behaviour_of(spec_of(world), "expert")
