@@ -5,25 +5,35 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 DEMO := demo
+# The steps of `make demo-reach`, and sizes with which it takes less than a minute. The quick start
+# has them, too.
+REACH := --steps 3000 --every 500 --width 128 --batch-size 256
 
 # Debian's python3 comes without ensurepip; there the pip that is installed makes the new one.
 CREATE_VENV = if $(PYTHON) -c 'import ensurepip' 2>/dev/null; then $(PYTHON) -m venv .venv; else \
   $(PYTHON) -m venv --without-pip .venv && \
   $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; fi
 
-.PHONY: help demo test docs lint format clean
+.PHONY: help demo demo-reach test docs lint format clean
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make demo    record Hopper data, learn from it by watching, draw the learning curves"
-	@echo "make test    run the tests"
-	@echo "make docs    build the documentation's site into site/"
-	@echo "make lint    ruff, pyright and the layers of imports"
-	@echo "make format  let ruff put the code in order"
-	@echo "make clean   remove what make has made"
+	@echo "make demo        record Hopper data, learn from it by watching, draw the learning curves"
+	@echo "make demo-reach  the same in a minute, with a task that ends: reach a goal and stop there"
+	@echo "make test        run the tests"
+	@echo "make docs        build the documentation's site into site/"
+	@echo "make lint        ruff, pyright and the layers of imports"
+	@echo "make format      let ruff put the code in order"
+	@echo "make clean       remove what make has made"
 
 demo: $(INSTALLED)
 	@$(BIN)/python examples/demo.py $(DEMO)
+
+demo-reach: $(INSTALLED)
+	@rm -rf $(DEMO)/reach
+	$(BIN)/lobsdice train lobsdice --task reach $(REACH) --out $(DEMO)/reach
+	$(BIN)/lobsdice evaluate $(DEMO)/reach --episodes 100
+	$(BIN)/lobsdice play $(DEMO)/reach --episodes 3 --video $(DEMO)/reach/reach.gif
 
 # Bytecode is kept, whatever the environment says: tests start many processes, and without it
 # each of them would compile JAX anew.

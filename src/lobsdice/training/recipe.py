@@ -41,7 +41,7 @@ from lobsdice.training.train import Run, train_fleet
 AFTER_AN_END: Mapping[Terminal, str] = {
     "restart": "after an end a new start follows",
     "stay": "after an end its state repeats for ever",
-    "keep": "nothing follows an end",
+    "keep": "nothing follows an end, so that ends are avoided",
 }
 
 

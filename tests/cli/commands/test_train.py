@@ -315,7 +315,7 @@ def test_a_run_of_an_earlier_version_is_reported_on_but_not_resumed(
     [
         ("restart", LobsDICE(), "after an end a new start follows (--terminal restart)"),
         ("stay", LobsDICE(), "after an end its state repeats for ever (--terminal stay)"),
-        ("keep", LobsDICE(), "nothing follows an end (--terminal keep)"),
+        ("keep", LobsDICE(), "nothing follows an end, so that ends are avoided (--terminal keep)"),
         ("restart", BC(), "BC does not look at what follows an end"),
     ],
 )

@@ -78,8 +78,8 @@ def print_outcome(report: Mapping[str, Any]) -> None:
     for name in ("return", "score"):
         values = [row[name] for row in report["runs"] if name in row]
         if values:
-            spread = f" ± {np.std(values):.1f} over {len(values)} seeds" if len(values) > 1 else ""
-            print(f"{name} after {report['steps']} steps: {np.mean(values):.1f}{spread}")
+            spread = f" ± {np.std(values):.2f} over {len(values)} seeds" if len(values) > 1 else ""
+            print(f"{name} after {report['steps']} steps: {np.mean(values):.2f}{spread}")
     for failure in report["failures"]:
         print(f"stopped early: {failure}")
     print(f"policies: {report['policies']}")
