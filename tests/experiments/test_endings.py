@@ -12,17 +12,16 @@ from lobsdice.data.prepare import transitions
 from lobsdice.environments.tasks.table import WORLDS
 from lobsdice.environments.tasks.task import load
 from lobsdice.errors import LobsDICEError
-from lobsdice.experiments.control.grid import Plan
 from lobsdice.experiments.endings import exact, fleet
 from lobsdice.experiments.endings.experiment import claim_arms, experiment
-from lobsdice.experiments.endings.settings import ROLES, Arm, Choice, Overrides, Settings, Trial
+from lobsdice.experiments.endings.settings import ROLES, Arm, Choice, Settings, Trial
 from lobsdice.experiments.endings.trials import fleets
 from lobsdice.experiments.endings.worlds import demonstrate, make_data, successes
 from lobsdice.training.folder import describe
 from lobsdice.training.train import train_fleet
 
 TOY = Choice(worlds=("grid", "grid-noisy"), algorithms=("bc", "bc-successful"), seeds=1)
-SMALL = Settings(Plan(steps=8, every=4, batch_size=16, episodes=2), Overrides(set=("width=8",)))
+SMALL = Settings(steps=8, every=4, episodes=2, batch_size=16, set=("width=8",))
 
 
 @pytest.fixture(autouse=True)
@@ -96,7 +95,7 @@ def test_an_experiment_is_trained_once_and_leaves_its_tables(tmp_path, begun):
     assert {row["seeds"] for row in read_table(tmp_path / "summary.csv")} == {"2"}
 
     with pytest.raises(LobsDICEError, match="other settings"):
-        experiment(TOY, replace(SMALL, overrides=Overrides()), tmp_path)
+        experiment(TOY, replace(SMALL, set=()), tmp_path)
 
 
 def test_an_arm_with_other_hyperparameters_needs_another_folder(tmp_path):
@@ -107,17 +106,17 @@ def test_an_arm_with_other_hyperparameters_needs_another_folder(tmp_path):
 
 
 def test_hyperparameters_reach_the_algorithms_that_have_them():
-    named = Overrides(alpha=0.2, gamma=0.9, set=("nu-rate=0.25", "width=7"))
-    given = Settings(Plan(ratio_penalty=0.5), named)
+    others = ("nu-rate=0.25", "width=7")
+    given = Settings(ratio_penalty=0.5, alpha=0.2, gamma=0.9, set=others)
     lobsdice, bc = (describe(given.algorithm(name)) for name in ("lobsdice", "bc"))
     wanted = {"ratio_penalty": 0.5, "alpha": 0.2, "gamma": 0.9, "nu_rate": 0.25, "width": 7}
     assert wanted.items() <= lobsdice.items() and bc["width"] == 7
     with pytest.raises(
-        LobsDICEError, match="none of the algorithms has the hyperparameter 'alpha'"
+        LobsDICEError, match="none of the algorithms has the hyperparameter 'nu_rate'"
     ):
         given.check([Arm("bc", "bc", "restart")])
     with pytest.raises(LobsDICEError, match="NAME=VALUE"):
-        Overrides(set=("width",)).values()
+        Settings(set=("width",)).named()
 
 
 def test_a_process_gets_the_settings_of_its_fleet():

@@ -1,14 +1,15 @@
-"""The experiment from its choice to its files.
+"""The experiment from its choice to its files:
 
-scores.csv          every evaluation of every run; success rates and shares
-demonstrators.csv   the success rate of each world's demonstrator
-exact.csv           the grids, solved exactly
-summary.csv         the last policies in each world
-aggregate.csv       their means over worlds
-comparisons.csv     the lead of LobsDICE over each other arm
-tables.md           the shares of success to read
-endings.png, .svg   the figure
-settings.json, arms.json
+    scores.csv          every evaluation of every run; success rates and shares
+    demonstrators.csv   the success rate of each world's demonstrator
+    exact.csv           the grids, solved exactly
+    summary.csv         the last policies in each world
+    aggregate.csv       their means over worlds
+    comparisons.csv     the lead of LobsDICE over each other arm
+    tables.md           the shares of success to read
+    endings.png, .svg   the figure
+
+settings.json and arms.json keep results of different settings apart.
 """
 
 import json
@@ -50,7 +51,7 @@ def experiment(
     settings.check(choice.arms())
     claim(folder, settings.to_plain())
     arms = claim_arms(folder, choice.arms(), settings)
-    demonstrators = measure_demonstrators(folder, choice.worlds, MORE * settings.plan.episodes)
+    demonstrators = measure_demonstrators(folder, choice.worlds, MORE * settings.episodes)
     run_all(choice.trials(), settings, folder, jobs=jobs)
     if exact:
         solve_missing(folder, choice, settings)

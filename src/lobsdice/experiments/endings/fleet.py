@@ -44,8 +44,8 @@ def train(path: Path, settings: Settings, *, workers: int | None = None) -> None
         trials = read_trials(path)
         run = train_fleet(
             fleet_of(trials, settings),
-            every=settings.plan.every,
-            evaluate=_evaluation(trials, settings.plan.episodes, workers),
+            every=settings.every,
+            evaluate=_evaluation(trials, settings.episodes, workers),
             out=path,
             resume=(path / CONFIG).exists(),
         )

@@ -4,15 +4,14 @@ An arm is an algorithm with its reading of ends and its logs. The worlds have tw
 before any result: defaults are chosen on the first four, and the other four are only reported.
 """
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, fields
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from lobsdice.environments.tasks.table import WORLDS
 from lobsdice.errors import LobsDICEError
-from lobsdice.experiments.control.grid import Plan, _check_names
+from lobsdice.experiments.control.grid import _check_names
 
 if TYPE_CHECKING:
     from lobsdice.algorithms import Algorithm
@@ -110,9 +109,21 @@ def _usual_terminal() -> str:
 
 
 @dataclass(frozen=True)
-class Overrides:
-    """Hyperparameters for every algorithm that has them, instead of its defaults."""
+class Settings:
+    """The settings that all runs share; hyperparameters are for every algorithm that has them."""
 
+    steps: int = 20_000
+    """Gradient steps of a run."""
+    every: int = 10_000
+    """Steps between evaluations."""
+    episodes: int = 100
+    """Episodes of an evaluation."""
+    batch_size: int = 512
+    """Batch size: rows of each part of the data in a step."""
+    cooldown: float = 0.0
+    """Last share of the steps (0 to 1) in which the learning rates decrease."""
+    ratio_penalty: float | None = None
+    """Weight of the discriminator's gradient penalty."""
     alpha: float | None = None
     """Weight of staying near the logs."""
     gamma: float | None = None
@@ -120,60 +131,55 @@ class Overrides:
     set: tuple[str, ...] = ()
     """Other hyperparameters, such as nu_rate=0.001."""
 
-    def values(self) -> dict[str, Any]:
-        """The hyperparameters that were named; those of `set` are text."""
-        named: dict[str, Any] = {"alpha": self.alpha, "gamma": self.gamma}
-        for text in self.set:
-            name, equals, value = text.partition("=")
-            if not equals:
-                raise LobsDICEError(f"{text!r} does not set a hyperparameter; write NAME=VALUE")
-            named[name.replace("-", "_")] = value
-        return {name: value for name, value in named.items() if value is not None}
-
-
-def usual_plan() -> Plan:
-    """The plan of this experiment: policies are evaluated rarely, in many episodes."""
-    return Plan(steps=20_000, episodes=100, every=10_000)
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The settings that all runs of an experiment share."""
-
-    plan: Plan = field(default_factory=usual_plan)
-    overrides: Overrides = field(default_factory=Overrides)
-
     def to_plain(self) -> dict[str, Any]:
         """The settings as JSON can hold them."""
-        return json.loads(json.dumps(asdict(self)))
+        return asdict(self) | {"set": list(self.set)}
 
     @staticmethod
     def from_plain(plain: Mapping[str, Any]) -> "Settings":
         """The settings that `to_plain` wrote."""
-        overrides = plain["overrides"] | {"set": tuple(plain["overrides"]["set"])}
-        return Settings(Plan(**plain["plan"]), Overrides(**overrides))
+        return Settings(**{**plain, "set": tuple(plain["set"])})
 
     def options(self, arm: Arm) -> "Options":
         """The options of training."""
+        from lobsdice.training.engine import Options
+
         terminal: Any = arm.terminal
-        return replace(self.plan.options, terminal=terminal)
+        return Options(
+            steps=self.steps,
+            batch_size=self.batch_size,
+            cooldown=self.cooldown,
+            terminal=terminal,
+        )
 
     def algorithm(self, name: str) -> "Algorithm":
         """The algorithm with its hyperparameters; it ignores those that it does not have."""
         from lobsdice.algorithms import ALGORITHMS
 
         usual = ALGORITHMS[name]()
-        named = {"ratio_penalty": self.plan.ratio_penalty} | self.overrides.values()
-        found = {key: value for key, value in named.items() if value is not None}
-        mine = {key: value for key, value in found.items() if key in _names(usual)}
+        mine = {key: x for key, x in self.named().items() if key in _names(usual)}
         return type(usual)(**{key: _like(getattr(usual, key), x) for key, x in mine.items()})
 
+    def named(self) -> dict[str, Any]:
+        """The hyperparameters that were named; those of `set` are text."""
+        named = {key: getattr(self, key) for key in ("ratio_penalty", "alpha", "gamma")}
+        return {key: x for key, x in named.items() if x is not None} | self._others()
+
     def check(self, arms: list[Arm]) -> None:
-        """Raise if a hyperparameter is named that no arm has."""
+        """Raise if `set` names a hyperparameter that no arm has."""
         known = {name for arm in arms for name in _names(self.algorithm(arm.algorithm))}
-        for name in self.overrides.values():
+        for name in self._others():
             if name not in known:
                 raise LobsDICEError(f"none of the algorithms has the hyperparameter {name!r}")
+
+    def _others(self) -> dict[str, str]:
+        found = {}
+        for text in self.set:
+            name, equals, value = text.partition("=")
+            if not equals:
+                raise LobsDICEError(f"{text!r} does not set a hyperparameter; write NAME=VALUE")
+            found[name.replace("-", "_")] = value
+        return found
 
 
 def _names(algorithm: Any) -> set[str]:

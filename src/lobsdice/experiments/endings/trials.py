@@ -22,6 +22,7 @@ from lobsdice.data.machine import cores
 from lobsdice.environments.tasks.table import spec_of
 from lobsdice.environments.tasks.task import load
 from lobsdice.errors import LobsDICEError, plural
+from lobsdice.experiments.control.grid import Plan
 from lobsdice.experiments.control.processes import apart
 from lobsdice.experiments.control.trials import (
     LOG,
@@ -83,7 +84,7 @@ def _todo(trials: Sequence[Trial], settings: Settings, folder: Path) -> Fleets:
     known = {_identity(row) for row in _finished(folder, settings)}
     begun = {trial for path in _folders(folder) for trial in read_trials(path)}
     new = [t for t in trials if t not in begun and _identity(t.columns()) not in known]
-    return {path: read_trials(path) for path in _unfinished(folder, settings.plan)} | {
+    return {path: read_trials(path) for path in _unfinished(folder, Plan(settings.steps))} | {
         folder / RUNS / _name(group): group for group in fleets(new, settings)
     }
 
@@ -125,7 +126,7 @@ def _finished(folder: Path, settings: Settings) -> list[Row]:
     runs: dict[tuple, dict[int, Row]] = {}
     for row in [*read_rows(folder / SCORES), *_fresh(folder)]:
         runs.setdefault(_identity(row), {})[row["step"]] = row
-    found = [rows for rows in runs.values() if settings.plan.steps in rows]
+    found = [rows for rows in runs.values() if settings.steps in rows]
     return [row for rows in found for row in rows.values()]
 
 
