@@ -140,12 +140,18 @@ CARELESS = 0.1
 
 @cache
 def action_probabilities() -> Float64[np.ndarray, "states actions"]:
-    """The demonstrator's policy: a softmax of the optimal action values of a slippery grid."""
+    """The demonstrator's policy: a softmax of the optimal action values of a slippery grid.
+
+    It never walks against a wall. A cloned policy that takes the likeliest action would do so for
+    ever.
+    """
     exact = table(PLANNED_SLIP)
     values = np.zeros(exact.transition.shape[:2])
     for _ in range(500):
         value = np.where(exact.final, exact.goal, values.max(axis=1))
         values = DISCOUNT * exact.transition @ value
+    moves = np.array(_successors()) != np.arange(len(values))[:, None]
+    values = np.where(moves, values, -np.inf)
     weights = np.exp((values - values.max(axis=1, keepdims=True)) / TEMPERATURE)
     return weights / weights.sum(axis=1, keepdims=True)
 
