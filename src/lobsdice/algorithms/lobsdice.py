@@ -11,8 +11,11 @@ behaviour cloning with these weights. All networks are trained jointly, without 
 
 The paper's dual has a single sample of s' in an exponential. In a noisy world that rewards luck: a
 risky step that happened to end well counts as a good one. So a network q(s,a), which the paper does
-not have, averages over s' first. In a deterministic world nothing changes by that. See
-docs/mathematics/networks.md.
+not have, averages over s' first. In a deterministic world nothing changes by that.
+
+A discriminator that generalises is less sure than the truth, so that the weights are too flat. In
+cloning they are raised to a power of up to `sharpness`, as long as enough rows keep some weight.
+docs/mathematics/networks.md has more on both.
 
     paper        here          meaning
     c(s,s')      σ(nets.r)     the probability that a pair is the expert's
@@ -20,7 +23,7 @@ docs/mathematics/networks.md.
     ν(s)         nets.nu       multiplier of the flow constraint at s
     A_ν(s,s')    e             r(s,s') + γ ν(s') - ν(s)
                  nets.q        E[r(s,s') + γ ν(s') | s,a]; then e has the value q(s,a) - ν(s)
-    w̃_ν          w             d/d^I ∝ exp(e / (1+α)), self-normalised in the batch
+    w̃_ν          w             d/d^I ∝ exp(e / (1+α)), sharpened and self-normalised in the batch
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -30,7 +33,7 @@ import jax.numpy as jnp
 from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Int, Key
 
-from lobsdice.algorithms.base import Metrics, add_penalties, at_least, hyperparameters
+from lobsdice.algorithms.base import Metrics, add_penalties, at_least, hyperparameters, within
 from lobsdice.algorithms.batch import Batch, at, pairs, state_actions
 from lobsdice.algorithms.dice import Dice, make_nets
 from lobsdice.algorithms.discriminator import discrimination, ratio_loss
@@ -38,7 +41,14 @@ from lobsdice.algorithms.networks import Scalar
 from lobsdice.algorithms.registry import STATE_PAIRS, register
 from lobsdice.data.prepare import Transitions
 from lobsdice.data.spaces import ActionSpace
-from lobsdice.equations.duals import Values, dual, log_weights, residual, weights
+from lobsdice.equations.duals import (
+    Values,
+    dual,
+    log_weights,
+    normalised,
+    residual,
+    sharpened,
+)
 from lobsdice.equations.expectations import mean
 
 
@@ -77,6 +87,10 @@ class LobsDICE(Dice):
     """Average over next states by a network q(s,a). Not in the paper, which has a single sample."""
     average_rate: float = at_least(0, default=1e-3)
     """Learning rate of q."""
+    sharpness: float = within(1, 10, default=2.0)
+    """Largest power of the weights with which actions are cloned. 1 is the paper's."""
+    least_share: float = within(0, 1, default=0.05)
+    """Sharpen the weights only as long as this share of the rows of a batch remains effective."""
     pretrain: int = at_least(0, default=0)
     """Steps in which only the discriminator learns; it is frozen afterwards. 0: all jointly."""
 
@@ -102,11 +116,16 @@ class LobsDICE(Dice):
             e = with_value(q - nu, e)
         nu_loss = dual(nu_init, e, gamma=self.gamma, alpha=self.alpha)
 
-        w = stop_gradient(weights(e, alpha=self.alpha))
+        w = stop_gradient(normalised(self._sharpened(e)))
         policy_loss = -mean(w * nets.policy.log_prob(s, a))
 
         losses |= {"nu_loss": nu_loss, "policy_loss": policy_loss}
         return add_penalties(losses, self.penalties(nets, batch, expert, offline, key), penalised)
+
+    def _sharpened(self, e: Values) -> Values:
+        """The log weights of cloning."""
+        x = log_weights(e, alpha=self.alpha)
+        return sharpened(x, most=self.sharpness, least_share=self.least_share)
 
     def log_weights(self, nets: Nets, rows: Transitions) -> Values:
         if self.averaged:

@@ -28,6 +28,8 @@ PairValues = Float[Array, " n_pairs"]
 Scalar = Float[Array, ""]
 #: A hyperparameter: a plain float, or a traced scalar when the runs of a fleet differ in it.
 Number: TypeAlias = float | Float[Array, ""]
+#: The number of powers that `sharpened` chooses from.
+POWERS = 9
 
 
 def residual(r: Values, nu: Values, nu_next: Values, gamma: Number) -> Values:
@@ -58,8 +60,28 @@ def log_weights(e: Values, *, alpha: Number) -> Values:
 
 def weights(e: Values, *, alpha: Number, p: Probs = None) -> Values:
     """w = d/d^I ∝ exp(e / (1+α)), normalised so that E_{d^I}[w] = 1."""
-    x = log_weights(e, alpha=alpha)
-    return jnp.exp(x - log_mean_exp(x, p))
+    return normalised(log_weights(e, alpha=alpha), p)
+
+
+def normalised(log_w: Values, p: Probs = None) -> Values:
+    """Weights with the mean 1."""
+    return jnp.exp(log_w - log_mean_exp(log_w, p))
+
+
+def sharpened(log_w: Values, *, most: Number, least_share: Number) -> Values:
+    """Log weights times the largest power in [1, `most`] that leaves enough effective rows.
+
+    The effective share of weights w is (Σ w)² / (n Σ w²). It falls as the power grows. If weights
+    have less than `least_share` as they are, they stay as they are.
+    """
+    powers = 1 + (most - 1) * jnp.linspace(0, 1, POWERS)
+
+    def effective_share(power: Number) -> Scalar:
+        w = jnp.exp(power * (log_w - jnp.max(log_w)))
+        return jnp.mean(w) ** 2 / jnp.mean(w**2)
+
+    enough = jnp.stack([effective_share(power) for power in powers]) >= least_share
+    return log_w * jnp.max(jnp.where(enough, powers, 1.0))
 
 
 def chi2_conjugate(e: Values) -> Values:
