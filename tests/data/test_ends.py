@@ -1,12 +1,16 @@
 """What is said about the ends of episodes, in a world whose goal and pits are known."""
 
+import runpy
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from lobsdice.data.ends import compare_ends, describe_ends, end_warnings
 from lobsdice.data.episodes import Episodes, concatenate
+from lobsdice.environments.tasks.task import load
+from lobsdice.environments.worlds.grid import table
 from lobsdice.errors import LobsDICEError
 
 GOAL, PIT = (3.0, 3.0), (3.0, -3.0)
@@ -150,6 +154,23 @@ def test_one_end_in_a_small_world_is_the_same_for_all():
     moves = [2, 1], [1, 0], [3, 2], [2, 3]
     assert compare_ends(demos, episodes(*moves, [3, 4])).far_ends == 0
     assert compare_ends(demos, episodes(*moves)).far_ends == 2
+
+
+def test_the_page_gives_the_shares_of_its_picture():
+    root = Path(__file__).parents[2]
+    script = runpy.run_path(str(root / "docs/pictures/ends.py"), run_name="picture")
+    task, world = load("grid", workers=1), table()
+    shares = {
+        terminal: script["chance_of_goal"](
+            world, script["learn"](task, world, terminal), task.spec.max_steps
+        )
+        for terminal in ("keep", "restart")
+    }
+    text = " ".join((root / "docs/ends.md").read_text().split())
+    assert (
+        f"The goal is reached in {100 * shares['keep']:.1f} % of episodes with `keep`, and in "
+        f"{100 * shares['restart']:.1f} % with `restart`"
+    ) in text
 
 
 def test_other_features_are_an_error(demos):

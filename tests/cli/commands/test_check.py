@@ -85,5 +85,16 @@ def test_check_names_columns_that_may_mark_ends(lobsdice, tmp_path):
     result = lobsdice("data", "check", *files)
     assert "'done' may mark ends; if one is true only where the task ended" in result.err
     assert "no episode has an end" in result.out
-    with_both = lobsdice("data", "check", *files, "--terminated-column", "done")
-    assert with_both.code == 2 and "there is no column 'done'" in with_both.err
+    missing = lobsdice("data", "check", *files, "--terminated-column", "done")
+    assert missing.code == 2 and f"{logs}: there is no column 'done'" in missing.err
+
+
+def test_demonstrations_need_not_have_the_marks_of_ends_that_logs_have(lobsdice, tmp_path):
+    demos, logs = tmp_path / "demos.csv", tmp_path / "logs.csv"
+    demos.write_text("episode,obs_0\n0,0\n0,1.5\n0,2\n1,0\n1,2\n")
+    logs.write_text("episode,obs_0,action,end,won\n0,0,1,0,\n0,3,1,0,\n0,1,,1,0\n")
+    named = ("--terminated-column", "end", "--success-column", "won")
+    result = lobsdice("data", "check", "--expert", demos, "--offline", logs, *named, "--json")
+    ends = json.loads(result.out)["ends"]
+    assert ends["expert"] == {"terminated": 0, "truncated": 2, "succeeded": None, "failed": None}
+    assert ends["offline"] == {"terminated": 1, "truncated": 0, "succeeded": 0, "failed": 1}

@@ -405,10 +405,6 @@ OPTIONS = {
         ReadOptions(success_column="obs_0"),
         "column 'obs_0', row 0: 0.5 is neither 0 nor 1",
     ),
-    "a time limit that episodes exceed": (
-        ReadOptions(time_limit=1),
-        "`time_limit` is 1, but episode 0 has 2 steps",
-    ),
     "unknown episode column": (ReadOptions(episode_column="run"), "there is no column 'run'"),
     "bounds that are too narrow": (
         ReadOptions(action_low=(-1.0,), action_high=(0.75,)),

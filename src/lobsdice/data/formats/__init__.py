@@ -14,7 +14,7 @@ import numpy as np
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.formats.options import DEFAULTS as DEFAULTS, ReadOptions as ReadOptions
 from lobsdice.data.notices import notices
-from lobsdice.errors import DataWarning, LobsDICEError
+from lobsdice.errors import DataWarning, LobsDICEError, plural
 
 
 @dataclass(frozen=True)
@@ -80,20 +80,16 @@ def write(path: str | PathLike[str], episodes: Episodes) -> None:
 
 def _limited(episodes: Episodes, limit: int) -> tuple[Episodes, list[str]]:
     """The episodes, of which those of `limit` steps count as truncated, and warnings."""
-    longest = int(episodes.lengths.max())
-    if longest > limit:
-        first = int(np.flatnonzero(episodes.lengths > limit)[0])
-        raise LobsDICEError(
-            f"`time_limit` is {limit}, but episode {first} has {episodes.lengths[first]} steps"
+    ended = episodes.terminated & (episodes.lengths != limit)
+    longer = np.flatnonzero(episodes.lengths > limit)
+    found = []
+    if longer.size:
+        steps = int(episodes.lengths[longer[0]])
+        found.append(
+            f"{plural(longer.size, 'episode')} took longer than `time_limit`: episode {longer[0]} "
+            f"has {plural(steps, 'step')}"
         )
-    at_limit = episodes.lengths == limit
-    marked = replace(episodes, terminated=episodes.terminated & ~at_limit, valid=True)
-    if at_limit.any():
-        return marked, []
-    return marked, [
-        f"no episode has {limit} steps, so that `time_limit` changes nothing; the longest has "
-        f"{longest}"
-    ]
+    return replace(episodes, terminated=ended, valid=True), found
 
 
 def _recognise(path_or_id: str | PathLike[str]) -> tuple[Format, Path]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from lobsdice.data.formats.metadata import SUCCESS
-from lobsdice.data.formats.options import IfThere, ReadOptions
+from lobsdice.data.formats.options import IfThere, OneIfThere, ReadOptions
 from lobsdice.errors import LobsDICEError
 
 #: Without an option, the first of these patterns that matches a column is used.
@@ -90,6 +90,8 @@ def _episode(names: Sequence[str], options: ReadOptions) -> str:
 
 
 def _one(names: Sequence[str], wanted: str | None, known: Sequence[str]) -> str | None:
+    if isinstance(wanted, OneIfThere) and wanted not in names:
+        wanted = None
     if wanted is not None and wanted not in names:
         raise LobsDICEError(f"there is no column '{wanted}'; the columns are {_list(names)}")
     return wanted or next((name for name in known if name in names), None)

@@ -13,6 +13,10 @@ class IfThere(tuple[str, ...]):
     """Patterns of columns that a file may lack."""
 
 
+class OneIfThere(str):
+    """The name of a column that a file may lack."""
+
+
 @dataclass(frozen=True)
 class ReadOptions:
     """Options for reading a file; the defaults suit the files that docs/formats.md describes."""
@@ -60,8 +64,17 @@ class ReadOptions:
             raise LobsDICEError(f"`time_limit` is {self.time_limit}; it must be at least 1")
 
     def unlabelled(self) -> "ReadOptions":
-        """The same options for a file that may lack the `action_columns`."""
-        return replace(self, action_columns=IfThere(self.action_columns))
+        """The same options for demonstrations, which may lack columns that the logs have.
+
+        These are the actions, and marks of ends and of success.
+        """
+        ended, success = self.terminated_column, self.success_column
+        return replace(
+            self,
+            action_columns=IfThere(self.action_columns),
+            terminated_column=None if ended is None else OneIfThere(ended),
+            success_column=None if success is None else OneIfThere(success),
+        )
 
     def action_space(self, size: int) -> ActionSpace | None:
         """The space that the options state for actions of `size` numbers, if they state one."""

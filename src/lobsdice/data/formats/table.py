@@ -170,14 +170,8 @@ def _terminated(table: pa.Table, layout: Layout, order: _Order, filled: np.ndarr
     """True for each episode that terminated, and warnings; `filled`: last rows with an action."""
     ends = np.cumsum(order.lengths + 1) - 1
     final, before = order.states[ends], order.states[ends - 1]
-    notices = []
-    if count := int(filled[final].sum()):
-        notices.append(
-            f"the last row of {plural(count, 'episode')} holds an action whose result is not in "
-            "the file; the action was ignored, and so was a termination marked in that row"
-        )
     if layout.terminated is None:
-        return np.zeros(len(ends), bool), notices
+        return np.zeros(len(ends), bool), _results_lost(int(filled[final].sum()), 0)
     values = numbers(table, layout.terminated, may_be_empty=order.last)
     flags = values != 0
     allowed = order.last.copy()
@@ -187,7 +181,25 @@ def _terminated(table: pa.Table, layout: Layout, order: _Order, filled: np.ndarr
             f"column '{layout.terminated}', row {bad[0]}: {values[bad[0]]:g} is not valid; cells "
             "hold 0, or 1 in the last two rows of an episode"
         )
+    ignored = flags[final] & filled[final] & ~flags[before]
+    notices = _results_lost(int(filled[final].sum()), int(ignored.sum()))
     return (flags[final] & ~filled[final]) | flags[before], notices
+
+
+def _results_lost(actions: int, terminations: int) -> list[str]:
+    """A warning about actions in last rows, and about the terminations that they hide."""
+    if not actions:
+        return []
+    sentence = (
+        f"the last row of {plural(actions, 'episode')} holds an action whose result is not in the "
+        "file; the action was ignored"
+    )
+    if terminations:
+        sentence += (
+            f", and {plural(terminations, 'mark')} of termination in such rows, too; add a row "
+            "with the final state, or leave the action empty if the last row is the final state"
+        )
+    return [sentence]
 
 
 def _success(table: pa.Table, layout: Layout, order: _Order, options: ReadOptions):
