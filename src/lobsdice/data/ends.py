@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float32, Float64, Int64
 
 from lobsdice.data.episodes import Episodes, check_states
 from lobsdice.data.neighbours import nearest, spacings
-from lobsdice.data.normaliser import fit_normaliser
+from lobsdice.data.normaliser import Normaliser, fit_normaliser
 
 #: An end is far from others if its distance is more than this many times the spacing, as in audits.
 FACTOR = 2.0
@@ -21,7 +21,7 @@ MOST = 0.5
 #: The most demonstrations whose last states are compared; of more, every n-th is taken.
 COMPARED = 200
 #: The number of logged states from which their usual spacing is estimated.
-SAMPLE = 200
+SAMPLE = 100
 #: The fewest episodes of one length that look like a time limit, and their smallest share.
 LIMITED, LIMITED_SHARE = 5, 0.1
 
@@ -203,16 +203,20 @@ class _Pair:
         check_states("the expert data", self.expert, "the offline data", self.offline)
 
     @cached_property
+    def normaliser(self) -> Normaliser:
+        return fit_normaliser(self.offline)
+
+    @cached_property
     def states(self) -> States:
         """The states of the logs."""
-        return fit_normaliser(self.offline)(self.offline.observations)
+        return self.normaliser(self.offline.observations)
 
     @cached_property
     def last(self) -> States:
         """The final states of demonstrations; if none terminated, the last states of all."""
         expert = self.expert
         rows = expert.ends[expert.terminated] if expert.terminated.any() else expert.ends
-        return fit_normaliser(self.offline)(expert.observations[rows[:: -(-len(rows) // COMPARED)]])
+        return self.normaliser(expert.observations[rows[:: -(-len(rows) // COMPARED)]])
 
     @cached_property
     def nearby(self) -> tuple[Float64[np.ndarray, " n"], Rows]:
