@@ -23,22 +23,31 @@ from lobsdice.training.engine import State, start
 from lobsdice.training.fleet import Fleet
 
 
-def noise(steps: int, *, width: int = 3, actions: int = 2, discrete: bool = False, seed: int = 0):
-    """Episodes of ten steps with nothing to learn in them."""
+def noise(
+    steps: int,
+    *,
+    width: int = 3,
+    actions: int = 2,
+    discrete: bool = False,
+    ended: float = 0.5,
+    seed: int = 0,
+) -> Episodes:
+    """Episodes of ten steps with nothing to learn in them, of which a share terminated."""
     rng = np.random.default_rng(seed)
     taken = rng.integers(0, actions, steps) if discrete else rng.uniform(-1, 1, (steps, actions))
     return Episodes.from_arrays(
         rng.normal(size=(steps + steps // 10, width)),
         lengths=[10] * (steps // 10),
         actions=taken,
-        terminated=rng.random(steps // 10) < 0.5,
+        terminated=rng.random(steps // 10) < ended,
     )
 
 
-def noise_data(*, discrete: bool = False, seed: int = 0, **options) -> Data:
+def noise_data(*, discrete: bool = False, seed: int = 0, ended: float = 0.5, **options) -> Data:
     """Data that any algorithm can take steps on."""
-    expert = noise(40, discrete=discrete, seed=2 * seed + 1)
-    return prepare(expert, noise(80, discrete=discrete, seed=2 * seed), labelled=expert, **options)
+    expert = noise(40, discrete=discrete, seed=2 * seed + 1, ended=ended)
+    offline = noise(80, discrete=discrete, seed=2 * seed, ended=ended)
+    return prepare(expert, offline, labelled=expert, **options)
 
 
 def beginning(fleet: Fleet) -> State:

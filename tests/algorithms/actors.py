@@ -8,6 +8,7 @@ from algorithms.transcription import (
     network,
     plain,
     seven_rows,
+    shaken,
     slopes,
 )
 from worlds import noise_data
@@ -69,11 +70,7 @@ def setting(algorithm, key, space):
     nets = algorithm.init(key, data.state_size, data.action_space)
     other = jax.random.fold_in(key, 1)
     target = make_twins(other, data.state_size, data.action_space, algorithm.width)
-    # Biases that are zero leave units exactly at the kink of the rectifier.
-    leaves, shape = jax.tree.flatten(nets._replace(target=target))
-    rng = np.random.default_rng(0)
-    nets = jax.tree.unflatten(shape, [x + 0.1 * rng.normal(size=x.shape) for x in leaves])
-    return nets, batch, b
+    return shaken(nets._replace(target=target)), batch, b
 
 
 def assert_same_losses(algorithm, nets, batch, key, of_critic, of_policy):

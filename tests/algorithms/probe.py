@@ -10,6 +10,7 @@ import numpy as np
 from worlds import World, beginning
 
 from lobsdice import tabular
+from lobsdice.algorithms import LobsDICE
 from lobsdice.tabular.ends import Terminal
 from lobsdice.training.engine import ADAM, Member, Options, State
 from lobsdice.training.fleet import Fleet, iterate
@@ -96,6 +97,16 @@ def at_pairs(net: Any, run: int, states: int) -> np.ndarray:
     return np.asarray(net(rows)).reshape(states, states)
 
 
+def at_actions(net: Any, run: int, world: World) -> np.ndarray:
+    """A network's values at all one-hot states and actions, [s, a]; none is taken at an end."""
+    net = jax.tree.map(lambda x: x[run], net)
+    size, actions = world.mdp.states, world.mdp.actions
+    taken = np.tile(np.eye(actions), (size, 1, 1))
+    taken[list(world.final)] = 0
+    states = np.repeat(np.eye(size)[:, None], actions, axis=1)
+    return np.asarray(net(jnp.asarray(np.concatenate([states, taken], axis=2))))
+
+
 def policy_table(state: State, run: int, states: int) -> np.ndarray:
     """π[s, a] of the averaged policy."""
     return np.array(jax.nn.softmax(at_states(state.average.net, run, states)))
@@ -105,6 +116,22 @@ def weighted(world: World, exponent: np.ndarray) -> np.ndarray:
     """d[s, a] ∝ Σ_s' d^I(s,a,s') exp(x(s,s')): the offline data under self-normalised weights."""
     w = np.exp(exponent - exponent.max())
     d = np.einsum("sa,sat,st->sa", world.d_offline, world.mdp.transition, w)
+    return d / d.sum()
+
+
+def exponent(r: np.ndarray, nu: np.ndarray, gamma: float) -> np.ndarray:
+    """A_ν(s,s') / (1+α) for LobsDICE's α = 0.1."""
+    return (r + gamma * nu[None, :] - nu[:, None]) / 1.1
+
+
+def averages(world: World, x: np.ndarray) -> np.ndarray:
+    """E[x(s,s') | s,a]."""
+    return np.einsum("sat,st->sa", world.mdp.transition, x)
+
+
+def weighted_actions(world: World, exponent: np.ndarray) -> np.ndarray:
+    """d[s, a] ∝ d^I(s,a) exp(x(s,a))."""
+    d = world.d_offline * np.exp(exponent - exponent.max())
     return d / d.sum()
 
 
@@ -119,3 +146,21 @@ def distance(world: World, state: State, run: int, aim: np.ndarray) -> float:
 def cloned(world: World) -> np.ndarray:
     """d[s, a] of whoever clones the offline data."""
     return tabular.bc(world.mdp, world.d_offline).occupancy
+
+
+# ---- LobsDICE ----
+
+
+def single_or_averaged(form: str, gamma: float) -> LobsDICE:
+    """LobsDICE with a `single` sample of s', as in the paper, or `averaged` over s'."""
+    return LobsDICE(
+        gamma=gamma, averaged=form == "averaged", average_rate=1e-2, sharpness=1.0, **QUICK
+    )
+
+
+def exact_form(form: str, world: World) -> tabular.Solution:
+    """What these networks should learn. Averaged over s', the objective is OPOLO's."""
+    arguments = (world.mdp, world.d_expert, world.d_offline)
+    if form == "single":
+        return tabular.single_sample(*arguments, mix=0.0)
+    return tabular.opolo(*arguments, alpha=0.1, mix=0.0)

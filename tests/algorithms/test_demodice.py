@@ -14,6 +14,7 @@ from algorithms.transcription import (
     plain,
     policy_objective,
     seven_rows,
+    shaken,
     slope_penalties,
     slopes,
 )
@@ -31,7 +32,8 @@ def setting(key):
     # Demonstrations without actions are of no account to it.
     batch = batch._replace(expert=jax.tree.map(lambda x: x + 9, batch.expert))
     shown = np.hstack([b.labelled.s, b.labelled.a]), np.hstack([b.offline.s, b.offline.a])
-    return algorithm, algorithm.init(key, data.state_size, data.action_space), batch, b, *shown
+    nets = shaken(algorithm.init(key, data.state_size, data.action_space))
+    return algorithm, nets, batch, b, *shown
 
 
 def test_losses_and_gradients_are_those_of_the_equations(setting, key):

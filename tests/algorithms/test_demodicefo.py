@@ -16,6 +16,7 @@ from algorithms.transcription import (
     plain,
     policy_objective,
     seven_rows,
+    shaken,
     slope_penalties,
 )
 from worlds import make_world, noise_data
@@ -27,7 +28,7 @@ from lobsdice.algorithms import DemoDICEfO
 @pytest.fixture
 def setting(key):
     algorithm, data = DemoDICEfO(width=8, alpha=0.3), noise_data()
-    nets = algorithm.init(key, data.state_size, data.action_space)
+    nets = shaken(algorithm.init(key, data.state_size, data.action_space))
     batch, b = seven_rows(key)
     mean, log_std = moments(plain(nets.inverse), np.hstack([b.expert.s, b.expert.s_next]))
     noise = jax.random.normal(jax.random.split(key)[0], mean.shape)

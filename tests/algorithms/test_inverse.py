@@ -16,6 +16,7 @@ from lobsdice.algorithms.inverse import (
     label_expert,
     make_inverse,
 )
+from lobsdice.algorithms.networks import lacking
 from lobsdice.data.normaliser import Normaliser
 from lobsdice.data.prepare import Data, Observations, Transitions
 from lobsdice.data.spaces import Box
@@ -49,6 +50,17 @@ def test_inferred_actions_are_held_fixed_and_differ_from_draw_to_draw(setting, k
     assert all((leaf == 0).all() for leaf in jax.tree.leaves(slope))
     other = label_expert(net, batch, jax.random.key(1))
     assert (label_expert(net, batch, key).a != other.a).any()
+
+
+@pytest.mark.parametrize("discrete", [False, True], ids=["box", "finite"])
+def test_no_action_is_inferred_after_an_end(discrete, key):
+    data = noise_data(discrete=discrete)
+    net = make_inverse(key, data.state_size, data.action_space, 5)
+    batch, _ = seven_rows(key, discrete=discrete)
+    ended = jnp.arange(7) % 3 == 0
+    every, some = (label_expert(net, batch._replace(expert_ended=x), key) for x in (None, ended))
+    np.testing.assert_array_equal(lacking(some.a), ended)
+    np.testing.assert_array_equal(some.a[~ended], every.a[~ended])
 
 
 class Motion(NamedTuple):

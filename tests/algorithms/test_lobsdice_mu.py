@@ -17,6 +17,7 @@ from algorithms.transcription import (
     plain,
     policy_objective,
     ratio_objective,
+    shaken,
     slope,
     slopes,
 )
@@ -24,7 +25,7 @@ from worlds import make_world, noise_data
 
 from lobsdice import tabular
 from lobsdice.algorithms import LobsDICE, LobsDICEMu
-from lobsdice.algorithms.dice import Nets as SingleNets
+from lobsdice.algorithms.lobsdice import Nets as SingleNets
 from lobsdice.equations.duals import closed_form_mu
 from lobsdice.equations.ratio import bounded_log_ratio
 from lobsdice.training.draws import draw_batch, pack
@@ -75,7 +76,7 @@ def batch(key):
 
 
 def start(algorithm, key):
-    return algorithm.init(key, 3, noise_data().action_space)
+    return shaken(algorithm.init(key, 3, noise_data().action_space))
 
 
 @each_form
@@ -147,8 +148,8 @@ def test_minimised_over_mu_it_is_the_objective_of_nu_alone(batch, key):
         two = nets._replace(multipliers=nets.multipliers._replace(mu=lambda _: mu))
         return BASE.loss(two, batch, key, penalised=0)[1]
 
-    single = LobsDICE(width=5, alpha=BASE.alpha)
-    _, alone = single.loss(SingleNets(r, nu, policy), batch, key, penalised=0)
+    single = LobsDICE(width=5, alpha=BASE.alpha, averaged=False)
+    _, alone = single.loss(SingleNets(r, nu, None, policy), batch, key, penalised=0)
     np.testing.assert_allclose(metrics(best)["dual_loss"], alone["nu_loss"], rtol=1e-9)
     np.testing.assert_allclose(metrics(best)["policy_loss"], alone["policy_loss"], rtol=1e-9)
     np.testing.assert_allclose(jax.grad(lambda mu: metrics(mu)["dual_loss"])(best), 0, atol=1e-12)

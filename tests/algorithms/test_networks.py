@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.integrate import trapezoid
 
-from lobsdice.algorithms.networks import Categorical, TanhGaussian, make_policy
+from lobsdice.algorithms.networks import Categorical, TanhGaussian, lacking, make_policy, without
 from lobsdice.data.spaces import Box, Discrete
 
 ACTIONS = [(Box((-1.0, -1.0), (1.0, 1.0)), np.zeros((1, 2))), (Discrete(5), np.array([0]))]
@@ -114,3 +114,44 @@ def test_features_are_actions_or_one_hot_whatever_the_weights(gaussian, categori
 def test_the_size_of_features_is_known_beforehand(space, action, key):
     head = make_policy(key, 3, space, 8)
     assert head.features(jnp.asarray(action)).shape == (1, space.feature_size)
+
+
+# ---- Rows without an action ----
+
+
+@pytest.mark.parametrize(("space", "action"), ACTIONS)
+def test_a_row_without_an_action_counts_nowhere(space, action, states, key):
+    """The other rows are as they would be without it, to the last bit."""
+    head = tame(make_policy(key, 3, space, 8))
+    a = jnp.tile(jnp.asarray(action), (4, 1) if action.ndim == 2 else 4)
+    missing = jnp.array([False, True, False, True])
+    some = without(a, missing)
+    np.testing.assert_array_equal(lacking(a), False)
+    np.testing.assert_array_equal(lacking(some), missing)
+    for function in (head.log_prob, head.error):
+        known, found = function(states, a), function(states, some)
+        np.testing.assert_array_equal(found, jnp.where(missing, 0, known))
+    zero = jnp.zeros_like(head.features(a))
+    np.testing.assert_array_equal(
+        head.features(some), jnp.where(missing[:, None], zero, head.features(a))
+    )
+
+
+@pytest.mark.parametrize(("space", "action"), ACTIONS)
+def test_a_row_without_an_action_has_no_slope(space, action, states, key):
+    head = tame(make_policy(key, 3, space, 8))
+    a = jnp.tile(jnp.asarray(action), (4, 1) if action.ndim == 2 else 4)
+
+    def total(head, states, a):
+        return head.log_prob(states, a).sum() + head.error(states, a).sum()
+
+    def slope(rows, a):
+        return jax.grad(total)(head, states[rows], a[rows])
+
+    none = slope(slice(None), without(a, jnp.ones(4, bool)))
+    assert all((leaf == 0).all() for leaf in jax.tree.leaves(none))
+    half = slope(slice(None), without(a, jnp.arange(4) >= 2))
+    first = slope(slice(2), a)
+    for x, y in zip(jax.tree.leaves(half), jax.tree.leaves(first), strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-12)
+    assert any((leaf != 0).any() for leaf in jax.tree.leaves(first))

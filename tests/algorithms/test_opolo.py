@@ -19,7 +19,7 @@ each_space = pytest.mark.parametrize("space", ["box", "finite"])
 
 def objective(policy, q, r, b, key, space):
     """(1-γ) E Q(s0, π) + log E exp(r + γ Q(s', π) - Q(s,a))."""
-    k_init, k_next = jax.random.split(key)
+    k_init, k_next, _ = jax.random.split(key, 3)
 
     def value(s, key):
         noise = noise_of(key, len(s), space)

@@ -1,6 +1,7 @@
 """The losses of RCE against their equations, and the success of its policies."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from algorithms.actors import (
@@ -19,7 +20,8 @@ from worlds import World, one_hot_data
 
 from lobsdice import tabular
 from lobsdice.algorithms import BC, RCE, bc as cloning
-from lobsdice.algorithms.rce import odds
+from lobsdice.algorithms.networks import without
+from lobsdice.algorithms.rce import cloning_error, odds
 
 #: Training is done once for all tests of this file.
 pytestmark = pytest.mark.xdist_group("rce")
@@ -34,7 +36,9 @@ def cross_entropy(c, y):
 
 def transcribed(nets, b, key, space):
     """The losses of one classifier and of the policy, as functions of these networks alone."""
-    noises = [noise_of(k, 7, space) for k in jax.random.split(key, 3)]
+    k_next, k_examples, k_policy = jax.random.split(key, 3)
+    keys = (k_next, jax.random.split(k_examples)[0], k_policy)
+    noises = [noise_of(k, 7, space) for k in keys]
     frozen = {name: numbers(net) for name, net in nets._asdict().items()}
 
     def least(critics, s, action):
@@ -95,6 +99,15 @@ def test_where_success_counts_nothing_it_clones_discrete_actions(key):
     leaves = jax.tree.leaves(ours.policy), jax.tree.leaves(theirs.policy)
     for x, y in zip(*leaves, strict=True):
         np.testing.assert_allclose(x, y, atol=1e-12)
+
+
+@each_space
+def test_nothing_is_cloned_where_there_is_no_action(key, space):
+    nets, batch, _ = setting(ALGORITHM, key, space)
+    rows, ended = batch.offline, jnp.arange(7) % 3 == 0
+    some = rows._replace(a=without(rows.a, ended))
+    known, found = (cloning_error(nets.policy, x, key) for x in (rows, some))
+    np.testing.assert_array_equal(found, jnp.where(ended, 0, known))
 
 
 # ---- Reaching a goal ----

@@ -15,6 +15,7 @@ from algorithms.transcription import (
     plain,
     policy_objective,
     seven_rows,
+    shaken,
     slope_penalties,
 )
 from worlds import make_world, noise_data
@@ -27,7 +28,8 @@ each_form = pytest.mark.parametrize("chi2", [False, True], ids=["kl", "chi2"])
 
 def start(key, chi2):
     algorithm, data = SMODICE(width=5, chi2=chi2), noise_data()
-    return algorithm, algorithm.init(key, data.state_size, data.action_space), *seven_rows(key)
+    nets = shaken(algorithm.init(key, data.state_size, data.action_space))
+    return algorithm, nets, *seven_rows(key)
 
 
 def chi2_objective(nu, r, b, h):

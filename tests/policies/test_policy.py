@@ -142,7 +142,8 @@ def test_a_saved_policy_acts_alike(tmp_path, space):
 
 def test_a_file_of_an_earlier_version_acts_as_before(tmp_path):
     """Its network has one more input, which was 0 for all observations."""
-    net, policy = pair(normaliser=Normaliser(*(np.append(x, 1) for x in NORMALISER[:2])))
+    mean, scale = (np.append(x, np.float32(1)) for x in NORMALISER[:2])
+    net, policy = pair(normaliser=Normaliser(mean, scale))
     path = tmp_path / "p.safetensors"
     policy.save(path)
     moments = {"mean": NORMALISER.mean, "scale": NORMALISER.scale}

@@ -32,8 +32,8 @@ from lobsdice.training.draws import held_out_rows
 
 SIZE: Any = {"width": 5}
 WEIGHING = [
-    LobsDICE(**SIZE),
-    LobsDICE(averaged=False, **SIZE),
+    LobsDICE(sharpness=1.0, **SIZE),
+    LobsDICE(sharpness=1.0, averaged=False, **SIZE),
     LobsDICEMu(**SIZE),
     LobsDICEMu(state_matching=True, **SIZE),
     SMODICE(**SIZE),

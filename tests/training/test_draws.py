@@ -60,7 +60,9 @@ def numbered(
     )
 
 
-def drawn(data: Data | list[Data], which: int = 0, *, n: int = 40_000, terminal="restart", **more):
+def drawn(
+    data: Data | list[Data], which: int = 0, *, n: int = 40_000, terminal: Any = "restart", **more
+) -> Any:
     """A large batch of one of the datasets, in plain NumPy."""
     pool, slices = pack(data if isinstance(data, list) else [data])
     mine = jax.tree.map(lambda x: x[which], slices)
@@ -69,7 +71,7 @@ def drawn(data: Data | list[Data], which: int = 0, *, n: int = 40_000, terminal=
     return jax.tree.map(np.asarray, draw_batch(jax.random.key(0), pool, mine, n, **more))
 
 
-def assert_frequencies(found: np.ndarray, expected: dict[float, float]) -> None:
+def assert_frequencies(found: np.ndarray, expected: dict[int, float]) -> None:
     """The numbers have these frequencies, by a χ² test at five standard deviations."""
     values, counts = np.unique(found, return_counts=True)
     possible = {value: share for value, share in expected.items() if share > 0}
@@ -82,7 +84,7 @@ def assert_frequencies(found: np.ndarray, expected: dict[float, float]) -> None:
     assert chi2 < freedom + 5 * np.sqrt(2 * freedom)
 
 
-def even(first: float, count: int) -> dict[float, float]:
+def even(first: int, count: int) -> dict[int, float]:
     return {first + i: 1 / count for i in range(count)}
 
 
