@@ -27,6 +27,9 @@ class Algorithm(Protocol):
     are static.
     """
 
+    goes_on: ClassVar[bool]
+    """True if it needs to see what follows the end of an episode."""
+
     @property
     def penalty_every(self) -> int:
         """Steps in a block: penalties are computed in its first step and count for all."""
@@ -35,11 +38,6 @@ class Algorithm(Protocol):
     @property
     def needs_labels(self) -> bool:
         """True if it learns from demonstrations with actions."""
-        ...
-
-    @property
-    def goes_on(self) -> bool:
-        """True if it needs to see what follows the end of an episode."""
         ...
 
     def init(self, key: Key[Array, ""], state_size: int, space: ActionSpace) -> Any:

@@ -66,7 +66,7 @@ class Nets(NamedTuple):
 class ActorCritic(Defaults):
     """The shared part of algorithms that consist of a policy, critics and their targets."""
 
-    goes_on: ClassVar = True
+    goes_on: ClassVar[bool] = True
 
     tau: float = at_least(0, default=0.005)
     """Share of the way that the targets move to the critics in each step."""

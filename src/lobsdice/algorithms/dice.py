@@ -30,7 +30,7 @@ class Nets(NamedTuple):
 class Dice(Discriminating):
     """The hyperparameters of LobsDICE (both forms), DemoDICE, DemoDICEfO and SMODICE."""
 
-    goes_on: ClassVar = True
+    goes_on: ClassVar[bool] = True
 
     gamma: float = within(0, 1, default=0.99)
     """Discount; 1 is allowed."""

@@ -23,14 +23,16 @@ def test_trials_on_the_same_data_share_it(files):
     assert len(fleet.datas) == 2 and len(fleet.datas[1].init) == 5
 
 
-@pytest.mark.parametrize("plan, penalty", [(PLAN, 0.1), (replace(PLAN, ratio_penalty=0.03), 0.03)])
-def test_a_plan_gives_its_penalty_to_every_algorithm_with_a_discriminator(files, plan, penalty):
+@pytest.mark.parametrize("penalty", [None, 0.03])
+def test_a_plan_gives_its_penalty_to_every_algorithm_with_a_discriminator(files, penalty):
+    plan = replace(PLAN, ratio_penalty=penalty)
     grid = Grid(env=("hopper",), algorithms=COMPARED, seeds=1, sizes=(1,), expert=1)
     made = {g[0].algorithm: fleet_of(g, plan, make_source(files)) for g in fleets(grid.trials())}
     algorithms = {name: fleet.members[0].algorithm for name, fleet in made.items()}
     described = {name: describe(algorithm) for name, algorithm in algorithms.items()}
     found = {n: d["ratio_penalty"] for n, d in described.items() if "ratio_penalty" in d}
-    assert found == dict.fromkeys(("lobsdice", "demodicefo", "smodice", "opolo"), penalty)
+    own = {"lobsdice": 0.01, "demodicefo": 0.1, "smodice": 0.1, "opolo": 0.1}
+    assert found == (own if penalty is None else dict.fromkeys(own, penalty))
 
 
 def test_a_report_knows_which_runs_of_a_fleet_have_stopped(files, tmp_path, monkeypatch):

@@ -88,7 +88,7 @@ class Plan:
     """Last share of the steps (0 to 1) in which the learning rates decrease."""
     ratio_penalty: float | None = None
     """Weight of the discriminator's gradient penalty, for every algorithm that has one (default:
-    the paper's 0.1)."""
+    each algorithm's own)."""
 
     @cached_property
     def options(self) -> "Options":
