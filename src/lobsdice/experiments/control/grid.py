@@ -113,7 +113,7 @@ class Grid:
     """Expert episodes in a mixture (default: 100, and 400 for halfcheetah)."""
 
     def __post_init__(self):
-        _check_names("environment", self.env, TASKS)
+        check_names("environment", self.env, TASKS)
         if not self.env or not self.algorithms or not self.sizes or self.seeds < 1:
             raise LobsDICEError("an experiment needs environments, algorithms, sizes and seeds")
 
@@ -128,7 +128,7 @@ class Grid:
         """A run for each algorithm, task and seed."""
         from lobsdice.algorithms import ALGORITHMS
 
-        _check_names("algorithm", self.algorithms, ALGORITHMS)
+        check_names("algorithm", self.algorithms, ALGORITHMS)
         names = self.algorithms if algorithms is None else algorithms
         return [
             Trial(name, env, mixture, seed, **settings)
@@ -136,7 +136,7 @@ class Grid:
         ]
 
 
-def _check_names(what: str, names: Sequence[str], known: Collection[str]) -> None:
+def check_names(what: str, names: Sequence[str], known: Collection[str]) -> None:
     for name in names:
         if name not in known:
             raise LobsDICEError(f"there is no {what} {name!r}, only {', '.join(known)}")

@@ -101,9 +101,9 @@ def fleets(trials: Iterable[Trial]) -> list[list[Trial]]:
 def _todo(trials: Sequence[Trial], plan: Plan, folder: Path) -> Fleets:
     """The fleets to train: first those that were interrupted, then new ones."""
     known = {_identity(row) for row in scores(trials, plan, folder)}
-    begun = {trial for path in _folders(folder) for trial in read_trials(path)}
+    begun = {trial for path in folders(folder) for trial in read_trials(path)}
     new = [t for t in trials if t not in begun and _identity(t.columns()) not in known]
-    return {path: read_trials(path) for path in _unfinished(folder, plan)} | {
+    return {path: read_trials(path) for path in unfinished(folder, plan.steps)} | {
         folder / RUNS / _name(group): group for group in fleets(new)
     }
 
@@ -131,9 +131,17 @@ def _train_apart(todo: Fleets, plan: Plan, data: str, jobs: int) -> None:
             _begin(path, trials)
             yield path / LOG, [*PROGRAM, str(path), json.dumps(settings)]
 
+    train_apart(commands(), len(todo), jobs)
+
+
+def train_apart(commands: Iterable[tuple[Path, Sequence[str]]], fleets: int, jobs: int) -> None:
+    """Run the commands of fleets, `jobs` at a time, and report how each ended.
+
+    A command comes with the log in the folder of its fleet.
+    """
     with (
-        console.progress("Fleets", len(todo)) as advance,
-        closing(apart(commands(), jobs)) as ended,
+        console.progress("Fleets", fleets) as advance,
+        closing(apart(commands, jobs)) as ended,
     ):
         for log, status in ended:
             _conclude(log.parent, status)
@@ -166,7 +174,7 @@ def failures(folder: Path) -> dict[str, str]:
     """The reason of the failure of each fleet in which a run failed."""
     return {
         path.name: (path / FAILURE).read_text().strip()
-        for path in _folders(folder)
+        for path in folders(folder)
         if (path / FAILURE).exists()
     }
 
@@ -221,7 +229,7 @@ def _others(trials: Iterable[Trial], folder: Path) -> list[Row]:
 def _fresh(folder: Path) -> list[Row]:
     """The rows of all fleets of the folder, each with its trial's columns."""
     rows = []
-    for path in _folders(folder):
+    for path in folders(folder):
         columns = [trial.columns() for trial in read_trials(path)]
         rows.extend(columns[row["run"]] | _measured(row) for row in RunFolder(path).rows())
     return rows
@@ -240,15 +248,16 @@ def _identity(row: Mapping[str, Any]) -> tuple:
     return tuple(str(row.get(name, "")) for name in IDENTITY)
 
 
-def _folders(folder: Path) -> list[Path]:
+def folders(folder: Path) -> list[Path]:
+    """The folders of all fleets of an experiment."""
     return sorted(path.parent for path in (folder / RUNS).glob(f"*/{TRIALS}"))
 
 
-def _unfinished(folder: Path, plan: Plan) -> list[Path]:
-    """The folders of fleets that were interrupted: not at the last step, and not failed."""
-    waiting = [path for path in _folders(folder) if not (path / FAILURE).exists()]
+def unfinished(folder: Path, last: int) -> list[Path]:
+    """The folders of fleets that were interrupted: not at step `last`, and not failed."""
+    waiting = [path for path in folders(folder) if not (path / FAILURE).exists()]
     steps = {p: max((row["step"] for row in RunFolder(p).rows()), default=0) for p in waiting}
-    return [path for path in waiting if steps[path] < plan.steps]
+    return [path for path in waiting if steps[path] < last]
 
 
 def _name(trials: Sequence[Trial]) -> str:

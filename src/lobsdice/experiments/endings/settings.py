@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lobsdice.environments.tasks.table import WORLDS
 from lobsdice.errors import LobsDICEError
-from lobsdice.experiments.control.grid import _check_names
+from lobsdice.experiments.control.grid import check_names
 
 if TYPE_CHECKING:
     from lobsdice.algorithms import Algorithm
@@ -71,8 +71,8 @@ class Choice:
     """Runs with the seeds 0, 1, ..., each with demonstrations and logs of its own."""
 
     def __post_init__(self):
-        _check_names("world", self.worlds, WORLDS)
-        _check_names("reading of an end", self.terminal, READINGS)
+        check_names("world", self.worlds, WORLDS)
+        check_names("reading of an end", self.terminal, READINGS)
         if not self.worlds or not self.algorithms or self.seeds < 1:
             raise LobsDICEError("an experiment needs worlds, algorithms and seeds")
 
@@ -84,7 +84,7 @@ class Choice:
         """The arms; `lobsdice-stay` and the like read ends in another way than the default."""
         from lobsdice.algorithms import ALGORITHMS
 
-        _check_names("algorithm", self.algorithms, [*ALGORITHMS, SUCCESSFUL])
+        check_names("algorithm", self.algorithms, [*ALGORITHMS, SUCCESSFUL])
         usual, arms = _usual_terminal(), []
         for name in self.algorithms:
             if name == LOBSDICE:

@@ -11,7 +11,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,15 +22,13 @@ from lobsdice.data.machine import cores
 from lobsdice.environments.tasks.table import spec_of
 from lobsdice.environments.tasks.task import load
 from lobsdice.errors import LobsDICEError, plural
-from lobsdice.experiments.control.grid import Plan
-from lobsdice.experiments.control.processes import apart
 from lobsdice.experiments.control.trials import (
     LOG,
     RUNS,
     SCORES,
-    _conclude,
-    _folders,
-    _unfinished,
+    folders,
+    train_apart,
+    unfinished,
 )
 from lobsdice.experiments.endings import fleet
 from lobsdice.experiments.endings.fleet import read_trials
@@ -82,9 +80,9 @@ def fleets(trials: Iterable[Trial], settings: Settings) -> list[list[Trial]]:
 def _todo(trials: Sequence[Trial], settings: Settings, folder: Path) -> Fleets:
     """The fleets to train: first those that were interrupted, then new ones."""
     known = {_identity(row) for row in _finished(folder, settings)}
-    begun = {trial for path in _folders(folder) for trial in read_trials(path)}
+    begun = {trial for path in folders(folder) for trial in read_trials(path)}
     new = [t for t in trials if t not in begun and _identity(t.columns()) not in known]
-    return {path: read_trials(path) for path in _unfinished(folder, Plan(settings.steps))} | {
+    return {path: read_trials(path) for path in unfinished(folder, settings.steps)} | {
         folder / RUNS / _name(group): group for group in fleets(new, settings)
     }
 
@@ -107,13 +105,7 @@ def _train_apart(todo: Fleets, settings: Settings, jobs: int) -> None:
             _begin(path, trials)
             yield path / LOG, [*PROGRAM, str(path), given]
 
-    with (
-        console.progress("Fleets", len(todo)) as advance,
-        closing(apart(commands(), jobs)) as ended,
-    ):
-        for log, status in ended:
-            _conclude(log.parent, status)
-            advance()
+    train_apart(commands(), len(todo), jobs)
 
 
 def _begin(path: Path, trials: Sequence[Trial]) -> None:
@@ -133,7 +125,7 @@ def _finished(folder: Path, settings: Settings) -> list[Row]:
 def _fresh(folder: Path) -> list[Row]:
     """The rows of all fleets of the folder, each with its trial's columns."""
     rows = []
-    for path in _folders(folder):
+    for path in folders(folder):
         columns = [trial.columns() for trial in read_trials(path)]
         rows.extend(columns[row["run"]] | _measured(row) for row in RunFolder(path).rows())
     return rows
