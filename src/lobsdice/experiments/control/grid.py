@@ -137,6 +137,7 @@ class Grid:
 
 
 def check_names(what: str, names: Sequence[str], known: Collection[str]) -> None:
+    """Raise if one of the names is not known."""
     for name in names:
         if name not in known:
             raise LobsDICEError(f"there is no {what} {name!r}, only {', '.join(known)}")
