@@ -29,13 +29,10 @@ from lobsdice.algorithms import SMODICE, DemoDICE
 from lobsdice.training.engine import State
 
 READINGS = ("restart", "stay")
-each_reading = pytest.mark.parametrize("terminal", READINGS)
 
 
-def worlds_of(terminal: str) -> list[World]:
-    """Without and with random moves; without a discount, too, where that is possible."""
-    more = [ending_world("restart", slip=0.3, gamma=1.0)] if terminal == "restart" else []
-    return [ending_world(terminal), ending_world(terminal, slip=0.3), *more]
+def slippery(terminal: str) -> World:
+    return ending_world(terminal, slip=0.3)
 
 
 class Case(NamedTuple):
@@ -57,11 +54,15 @@ CASES = [(form, terminal) for form in ("averaged", "single") for terminal in REA
 def case(request) -> Case:
     """LobsDICE of one form, all networks trained jointly on each world."""
     form, terminal = request.param
-    worlds = worlds_of(terminal)
+    worlds = [slippery(terminal)]
+    if form == "averaged":
+        # Without random moves, and without a discount where that is possible.
+        gamma = 1.0 if terminal == "restart" else 0.9
+        worlds.append(ending_world(terminal, gamma=gamma))
     algorithms = [single_or_averaged(form, world.mdp.gamma) for world in worlds]
     # Under `stay` ν is larger, and takes longer.
     steps = 1000 if request.param == ("single", "stay") else 600
-    options = {"steps": steps, "batch_size": 256, "terminal": terminal}
+    options = {"steps": steps, "batch_size": 192, "terminal": terminal}
     return Case(form, worlds, fit(algorithms, worlds, **options))
 
 
@@ -90,23 +91,21 @@ def test_the_policy_approaches_that_of_the_exact_solution(case):
         assert aim[GOAL].sum() > 2 * cloned(world)[GOAL].sum()
 
 
-@each_reading
+@pytest.mark.parametrize("terminal", READINGS)
 def test_with_true_log_ratios_the_critic_reaches_the_convex_optimum(terminal):
     """The dual objective at the network's ν, on all data, is the exact minimum, nearly."""
-    worlds = worlds_of(terminal)
-    algorithms = [single_or_averaged("single", world.mdp.gamma) for world in worlds]
+    world = slippery(terminal)
+    gamma, algorithm = world.mdp.gamma, single_or_averaged("single", world.mdp.gamma)
     options = {"steps": 400, "batch_size": 512, "terminal": terminal}
-    state = fit(algorithms, worlds, ratios=True, **options)
-    for run, world in enumerate(worlds):
-        gamma, nu = world.mdp.gamma, at_states(state.nets.nu, run, world.mdp.states)
-        x = exponent(world.log_ratio, nu, gamma)
-        objective = (1 - gamma) * world.mdp.initial @ nu
-        objective += 1.1 * np.log(np.sum(world.d_pairs * np.exp(x)))
-        assert -1e-9 < objective + exact_form("single", world).dual < 1e-3
+    state = fit([algorithm], [world], ratios=True, **options)
+    nu = at_states(state.nets.nu, 0, world.mdp.states)
+    x = exponent(world.log_ratio, nu, gamma)
+    objective = (1 - gamma) * world.mdp.initial @ nu
+    objective += 1.1 * np.log(np.sum(world.d_pairs * np.exp(x)))
+    assert -1e-9 < objective + exact_form("single", world).dual < 1e-3
 
 
-@each_reading
-@pytest.mark.parametrize("kind", [SMODICE, DemoDICE])
+@pytest.mark.parametrize(("kind", "terminal"), [(SMODICE, "restart"), (DemoDICE, "stay")])
 def test_its_relatives_approach_their_exact_solutions(kind, terminal):
     world = ending_world(terminal)
     state = fit([kind(gamma=0.9, **QUICK)], [world], steps=400, terminal=terminal)
