@@ -1,7 +1,7 @@
 """The draw of batches: whose rows, how often, and what follows an end."""
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -236,7 +236,7 @@ class Nets(NamedTuple):
 class Witness(Defaults):
     """Logs the shares of ends among the rows, and of those that restart and stay."""
 
-    goes_on = True
+    goes_on: ClassVar = True
     gamma: float = GAMMA
     penalty_every: int = 1
 
@@ -262,7 +262,7 @@ class Witness(Defaults):
 class Blind(Witness):
     """An algorithm that does not need to know what follows an end."""
 
-    goes_on = False
+    goes_on: ClassVar = False
 
 
 def witnessed(terminal, *members, steps=20, batch_size=500) -> dict[str, np.ndarray]:
