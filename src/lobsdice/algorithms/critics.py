@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.algorithms.base import Defaults, at_least, hyperparameters
@@ -41,7 +42,7 @@ def taken(policy: PolicyNet, rows: Transitions, key: Key[Array, ""]) -> Features
 
     After an end every action leads to the same place.
     """
-    own = policy.features(policy.sample(rows.s, key))
+    own = stop_gradient(policy.features(policy.sample(rows.s, key)))
     return jnp.where(lacking(rows.a)[:, None], own, policy.features(rows.a))
 
 

@@ -72,7 +72,7 @@ class Data:
     episode: Int64[np.ndarray, " n"] | None = None
     """The number of each offline transition's episode, if it is known; for measures only."""
     ends: Ends | None = None
-    """Final states; None if no episode terminated."""
+    """Final states; None stands for none."""
     every: int = 1
     """Only every n-th transition of the demonstrations was kept."""
 
