@@ -7,7 +7,7 @@ INSTALLED := .venv/installed
 DEMO := demo
 # The steps of `make demo-reach`, and sizes with which it takes less than a minute. The quick start
 # has them, too.
-REACH := --steps 3000 --every 500 --width 128 --batch-size 256
+REACH := --steps 10000 --every 1000 --width 128 --batch-size 256
 
 # Debian's python3 comes without ensurepip; there the pip that is installed makes the new one.
 CREATE_VENV = if $(PYTHON) -c 'import ensurepip' 2>/dev/null; then $(PYTHON) -m venv .venv; else \
