@@ -1,4 +1,4 @@
-"""How demonstrations and logged episodes end, in words, and what is suspicious about it.
+"""Sentences on how demonstrations and logged episodes end, and on what is suspicious about it.
 
 An episode terminated if the environment ended it, in success or in failure. It was truncated if
 only the recording stopped. docs/ends.md explains the sentences.
@@ -31,11 +31,11 @@ Rows = Int64[np.ndarray, " _"]
 
 @dataclass(frozen=True)
 class Endings:
-    """How two datasets end; sentences begin with a small letter and have no full stop."""
+    """The ends of two datasets; sentences begin with a small letter and have no full stop."""
 
     summary: str
     reading: str
-    """What training takes to follow an end."""
+    """The reading of ends that suits the data, as a sentence."""
     remarks: list[str]
     warnings: list[str]
     expert: dict[str, int | None]

@@ -9,7 +9,7 @@ from lobsdice.experiments.endings.settings import Choice, Settings
 
 @dataclass(frozen=True)
 class Endings:
-    """How often policies succeed in eight worlds that end in success or failure.
+    """Success rates of policies in eight worlds that end in success or failure.
 
     Writes scores.csv, summary.csv, aggregate.csv, comparisons.csv, tables.md and a figure. The
     grids are also solved exactly. The same command continues an interrupted experiment. Finished

@@ -63,7 +63,7 @@ class Audit:
     coverage: Coverage
     discrimination: Discrimination
     ends: Endings
-    """How demonstrations and logs end, and what is suspicious about it."""
+    """The ends of demonstrations and logs, and what is suspicious about them."""
     expert: dict[str, Any]
     offline: dict[str, Any]
 

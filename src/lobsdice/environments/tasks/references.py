@@ -54,7 +54,7 @@ def measure(
 
 
 def _kept(path: Path, seed: int, used: dict[str, str]) -> dict[str, Any]:
-    """What the file has; nothing if that was measured with another seed or other versions."""
+    """The record in the file; an empty one if its seed or its versions are others."""
     new = {"seed": seed, "versions": used, "returns": {}}
     if not path.exists():
         return new

@@ -71,7 +71,7 @@ class Spec(ABC):
     @property
     @abstractmethod
     def finite(self) -> bool:
-        """Whether there are so few states that episodes share pairs of states by chance."""
+        """True if there are so few states that episodes share pairs of states by chance."""
 
     def reference(self, source: str) -> Reference:
         """The measured return of this task's `expert` or `random` episodes."""
@@ -128,7 +128,7 @@ class World(Spec):
     bad: tuple[str, ...]
     """The controllers that are neither the expert nor random."""
     robotics: bool = False
-    """Whether the environment needs Gymnasium-Robotics."""
+    """True if the environment needs Gymnasium-Robotics."""
     few_states: bool = False
 
     @property

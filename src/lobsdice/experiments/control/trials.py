@@ -16,7 +16,7 @@ import json
 import signal
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -188,7 +188,7 @@ def scores(trials: Iterable[Trial], plan: Plan, folder: Path) -> list[Row]:
 def _stored(folder: Path) -> Runs:
     """All evaluations in a folder, run by run. Rows of fleets replace rows of scores.csv."""
     runs: Runs = {}
-    for row in [*read_rows(folder / SCORES), *_fresh(folder)]:
+    for row in [*read_rows(folder / SCORES), *fresh_rows(folder, read_trials, _measured)]:
         runs.setdefault(_identity(row), {})[row["step"]] = row
     return runs
 
@@ -226,12 +226,17 @@ def _others(trials: Iterable[Trial], folder: Path) -> list[Row]:
     return [row for row in read_rows(folder / SCORES) if _identity(row) not in wanted]
 
 
-def _fresh(folder: Path) -> list[Row]:
-    """The rows of all fleets of the folder, each with its trial's columns."""
+def fresh_rows(
+    folder: Path, read: Callable[[Path], Sequence[Any]], measured: Callable[[Row], Row]
+) -> list[Row]:
+    """The rows of all fleets of the folder, each with its trial's columns.
+
+    `read` gives the trials of a fleet's folder, `measured` the columns of a row that are kept.
+    """
     rows = []
     for path in folders(folder):
-        columns = [trial.columns() for trial in read_trials(path)]
-        rows.extend(columns[row["run"]] | _measured(row) for row in RunFolder(path).rows())
+        columns = [trial.columns() for trial in read(path)]
+        rows.extend(columns[row["run"]] | measured(row) for row in RunFolder(path).rows())
     return rows
 
 

@@ -27,13 +27,14 @@ from lobsdice.experiments.control.trials import (
     RUNS,
     SCORES,
     folders,
+    fresh_rows,
     train_apart,
     unfinished,
 )
 from lobsdice.experiments.endings import fleet
 from lobsdice.experiments.endings.fleet import read_trials
 from lobsdice.experiments.endings.settings import Settings, Trial
-from lobsdice.training.folder import RunFolder, read_rows
+from lobsdice.training.folder import read_rows
 from lobsdice.training.loggers import Row
 
 #: The program of a process that trains one fleet.
@@ -116,19 +117,10 @@ def _begin(path: Path, trials: Sequence[Trial]) -> None:
 def _finished(folder: Path, settings: Settings) -> list[Row]:
     """All evaluations of the runs that have reached the last step, in the order of their runs."""
     runs: dict[tuple, dict[int, Row]] = {}
-    for row in [*read_rows(folder / SCORES), *_fresh(folder)]:
+    for row in [*read_rows(folder / SCORES), *fresh_rows(folder, read_trials, _measured)]:
         runs.setdefault(_identity(row), {})[row["step"]] = row
     found = [rows for rows in runs.values() if settings.steps in rows]
     return [row for rows in found for row in rows.values()]
-
-
-def _fresh(folder: Path) -> list[Row]:
-    """The rows of all fleets of the folder, each with its trial's columns."""
-    rows = []
-    for path in folders(folder):
-        columns = [trial.columns() for trial in read_trials(path)]
-        rows.extend(columns[row["run"]] | _measured(row) for row in RunFolder(path).rows())
-    return rows
 
 
 def _measured(row: Row) -> Row:
