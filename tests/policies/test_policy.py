@@ -1,6 +1,7 @@
 """A saved policy acts like the network that was trained, in the user's units, without JAX."""
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -196,8 +197,9 @@ def test_an_observation_that_is_not_finite_is_a_sentence(space):
 
 
 def refused(path):
-    with pytest.raises(LobsDICEError, match="not a policy that lobsdice wrote"):
+    with pytest.raises(LobsDICEError, match="not a policy that lobsdice wrote") as caught:
         load_policy(path)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 1000
 
 
 def test_a_missing_file_is_a_sentence(tmp_path):
@@ -231,6 +233,12 @@ ODD = {
     "not finite": {"bias_1": np.full(32, np.nan, np.float32)},
     "a mean that is not finite": {"mean": np.full(3, np.nan, np.float32)},
     "a layer too many": {"weight_9": np.zeros((3, 3), np.float32)},
+    "a scale of 0": {"scale": np.zeros(3, np.float32)},
+    "a scale below 0": {"scale": np.full(3, -1, np.float32)},
+    "a scale without end": {"scale": np.full(3, np.inf, np.float32)},
+    "weights whose sums have no end": {
+        f"weight_{i}": np.full(s, 1e30, "f4") for i, s in enumerate([(3, 32), (32, 32), (32, 4)])
+    },
 }
 
 
@@ -241,6 +249,49 @@ def test_arrays_that_do_not_fit_are_a_sentence(tmp_path, odd):
     facts = {"action_space": BOX.to_json()}
     save_file(load_file(path) | odd, path, metadata={FACTS: json.dumps(facts)})
     refused(path)
+
+
+DEEP = "[" * 200_000 + "]" * 200_000
+SPACE = '"action_space": {"low": [0, 0], "high": [1, 1]}'
+FOREIGN_FACTS = {
+    "no JSON": "hello",
+    "nested deeply": DEEP,
+    "a space that is nested deeply": f'{{"action_space": {DEEP}}}',
+    "a list": "[]",
+    "no object": "null",
+    "a huge bound": f'{{"action_space": {{"low": [0, 0], "high": [1, 1{"0" * 400}]}}}}',
+    "a bound of many digits": f'{{"action_space": {{"low": [0, 0], "high": [1, 1{"0" * 9999}]}}}}',
+    "bounds that are texts": '{"action_space": {"low": ["a", "b"], "high": ["c", "d"]}}',
+    "bounds that are nested": '{"action_space": {"low": {"a": 1}, "high": [[1], [2, 3]]}}',
+    "a bound that is NaN": '{"action_space": {"low": [0, 0], "high": [1, NaN]}}',
+    "a huge number of actions": f'{{"action_space": {{"n": 1{"0" * 400}}}}}',
+    "half an action": '{"action_space": {"n": 4.0}}',
+    "a space that is a text": '{"action_space": "n"}',
+    "a space that is a number": '{"action_space": 4}',
+    "names that are a text": f'{{{SPACE}, "observation_names": "abc"}}',
+    "names that are numbers": f'{{{SPACE}, "observation_names": [1, 2, 3]}}',
+}
+
+
+@pytest.mark.parametrize("facts", FOREIGN_FACTS.values(), ids=list(FOREIGN_FACTS))
+def test_facts_of_other_types_are_a_sentence(tmp_path, facts):
+    path = tmp_path / "p.safetensors"
+    pair()[1].save(path)
+    save_file(load_file(path), path, metadata={FACTS: facts})
+    refused(path)
+
+
+def test_a_file_without_layers_is_a_sentence(tmp_path):
+    path = tmp_path / "p.safetensors"
+    arrays = {"mean": np.zeros(4, np.float32), "scale": np.ones(4, np.float32)}
+    save_file(arrays, path, metadata={FACTS: json.dumps({"action_space": BOX.to_json()})})
+    refused(path)
+
+
+def test_a_pipe_or_a_device_is_a_sentence(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", "/dev/zero"):
+        refused(path)
 
 
 def test_the_policy_sees_what_training_saw():

@@ -1,6 +1,5 @@
 """Action spaces: a bounded box of real numbers, or the integers 0 .. n-1."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,6 +119,13 @@ ActionSpace = Box | Discrete
 Actions = Float32[np.ndarray, "steps action"] | Int64[np.ndarray, " steps"]
 
 
-def space_from_json(entries: Mapping[str, Any]) -> ActionSpace:
-    """The space whose `to_json` gave these entries."""
-    return Discrete(entries["n"]) if "n" in entries else Box.of(entries["low"], entries["high"])
+def space_from_json(entries: Any) -> ActionSpace:
+    """The space whose `to_json` gave these entries; an error if they describe none."""
+    try:
+        if "n" not in entries:
+            return Box.of(entries["low"], entries["high"])
+        if type(entries["n"]) is int:
+            return Discrete(entries["n"])
+    except (KeyError, TypeError, ValueError, OverflowError):
+        pass
+    raise LobsDICEError("its action space has neither a whole number `n` nor bounds of numbers")

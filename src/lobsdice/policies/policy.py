@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Float32, Int64
@@ -13,6 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from lobsdice.data.files import atomic
+from lobsdice.data.foreign import check_claim, json_object, reason, require_file
 from lobsdice.data.normaliser import Normaliser
 from lobsdice.data.spaces import (
     LOG_STD_BOUNDS,
@@ -28,6 +29,9 @@ Action = Float32[np.ndarray, "*n action"] | Int64[np.ndarray, "*n"] | np.int64
 
 #: The key of the file's metadata that holds everything but the arrays.
 FACTS = "lobsdice_policy"
+
+#: Observations this many deviations from the mean must still have an action.
+REACH = 1000
 
 
 class Bounds(NamedTuple):
@@ -129,8 +133,10 @@ def _check_observation(x: np.ndarray, width: int) -> None:
 def load_policy(path: str | Path) -> Policy:
     """Read a policy that `Policy.save` wrote. Nothing is unpickled, and JAX is not needed."""
     try:
+        size = require_file(Path(path))
+        check_claim("the file", size, size)
         with safe_open(path, framework="numpy") as file:
-            facts = json.loads((file.metadata() or {})[FACTS])
+            facts = json_object((file.metadata() or {})[FACTS])
             arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
         layers = range(sum(key.startswith("weight_") for key in arrays))
         if facts.get("indicator"):  # by an earlier version: an input that is 0 in use
@@ -139,18 +145,24 @@ def load_policy(path: str | Path) -> Policy:
             weights=tuple(arrays[f"weight_{i}"] for i in layers),
             biases=tuple(arrays[f"bias_{i}"] for i in layers),
             normaliser=Normaliser(
-                arrays["mean"],
-                arrays["scale"],
-                tuple(map(str, facts.get("observation_names", ()))),
+                arrays["mean"], arrays["scale"], _names(facts.get("observation_names", []))
             ),
             action_space=space_from_json(facts["action_space"]),
         )
         _check(policy)
     except FileNotFoundError as error:
         raise LobsDICEError(f"{path}: there is no such file") from error
-    except (SafetensorError, LobsDICEError, KeyError, TypeError, ValueError, OSError) as error:
-        raise LobsDICEError(f"{path}: not a policy that lobsdice wrote ({error})") from error
+    except (SafetensorError, LobsDICEError, LookupError, TypeError, ValueError, OSError) as error:
+        raise LobsDICEError(
+            f"{path}: not a policy that lobsdice wrote ({reason(error)})"
+        ) from error
     return policy
+
+
+def _names(found: Any) -> tuple[str, ...]:
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise ValueError("its observation names are not a list of texts")
+    return tuple(found)
 
 
 def _check(policy: Policy) -> None:
@@ -161,9 +173,22 @@ def _check(policy: Policy) -> None:
     sizes = [width, *(b.size for b in policy.biases)]
     wanted = [*pairwise(sizes), *((n,) for n in sizes[1:]), (width,), (width,)]
     arrays = (*policy.weights, *policy.biases, normaliser.mean, normaliser.scale)
-    if [x.shape for x in arrays] != wanted or sizes[-1] != outputs:
+    if [x.shape for x in arrays] != wanted or len(sizes) < 2 or sizes[-1] != outputs:
         raise ValueError("its arrays do not fit each other")
     if len(normaliser.names) not in (0, width):
         raise ValueError(f"it has {len(normaliser.names)} names for {width} observed numbers")
     if not all(x.dtype == np.float32 and np.isfinite(x).all() for x in arrays):
         raise ValueError("its arrays are not all finite float32 numbers")
+    if not (normaliser.scale > 0).all():
+        raise ValueError("its scale of observations is not positive")
+    if not np.isfinite(_largest_output(policy)):
+        raise ValueError("its numbers are so large that actions would be none")
+
+
+def _largest_output(policy: Policy) -> np.float32:
+    """A bound on all sums in the network, for observations within `REACH` deviations."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        bound = np.full(len(policy.normaliser.mean), REACH, np.float32)
+        for weight, bias in policy.layers():
+            bound = bound @ np.abs(weight) + np.abs(bias)
+    return bound.max()
