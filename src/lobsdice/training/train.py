@@ -1,6 +1,6 @@
 """Training as users call it: an algorithm and data in, runs with their policies out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,12 +73,16 @@ def train_fleet(
     *,
     every: int | None = None,
     evaluate: Evaluate | None = None,
+    evaluate_at: Callable[[int], Evaluate] | None = None,
     out: str | Path | None = None,
     resume: bool = False,
     loggers: Sequence[Logger] = (),
     about: Mapping[str, Any] | None = None,
 ) -> Run:
-    """Train any fleet, as `train` does; `about` is kept in the folder's config.json."""
+    """Train any fleet, as `train` does; `about` is kept in the folder's config.json.
+
+    `evaluate_at` gives the function `evaluate` of a step, if it differs from step to step.
+    """
     every = default_every(fleet) if every is None else every
     if every < 1:
         raise LobsDICEError(f"every is {every}; it must be at least 1")
@@ -98,7 +102,8 @@ def train_fleet(
 
         for now in iterate(fleet, every=every, begin=begin, on_steps=on_steps):
             recorder.settle(wait=True)
-            recorder.take(now, diagnosis(now.state), evaluate)
+            score = evaluate_at(now.step) if evaluate_at else evaluate
+            recorder.take(now, diagnosis(now.state), score)
         recorder.settle(wait=True)
     last, best, selected = map(recorder.all_policies, ("last", "best", "selected"))
     return Run(fleet, recorder.rows, last, best, selected, recorder.failures)
