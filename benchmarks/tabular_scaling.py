@@ -20,7 +20,7 @@ from lobsdice import tabular
 from lobsdice.data.files import atomic, write_csv
 
 SIDES = (32, 56, 100, 178, 317)
-ALPHA, GAMMA, SLIP = 0.1, 0.95, 0.2
+ALPHA, MIX, GAMMA, SLIP = 0.1, 1e-3, 0.95, 0.2
 MOVES = ((0, 1), (0, -1), (1, 0), (-1, 0))
 
 
@@ -56,9 +56,9 @@ def grid(side, seed=0):
 
 def measure(side, results):
     problem = grid(side)
-    tabular.lobsdice(*problem, alpha=ALPHA)  # compiles for this shape
+    tabular.lobsdice(*problem, alpha=ALPHA, mix=MIX)  # compiles for this shape
     start, busy = time.perf_counter(), time.process_time()
-    solution = tabular.lobsdice(*problem, alpha=ALPHA)
+    solution = tabular.lobsdice(*problem, alpha=ALPHA, mix=MIX)
     taken, busy = time.perf_counter() - start, time.process_time() - busy
     results.put(
         {

@@ -92,13 +92,13 @@ def compare(alpha, count=18):
 def main():
     problems = instances(4096)
     methods = {
-        "LobsDICE α=0.1": lambda p: tabular.lobsdice(*p, alpha=0.1),
-        "LobsDICE α=0.003": lambda p: tabular.lobsdice(*p, alpha=0.003),
-        "LobsDICE α=0.0001": lambda p: tabular.lobsdice(*p, alpha=1e-4),
-        "LobsDICE states α=0.1": lambda p: tabular.lobsdice_state(*p, alpha=0.1),
-        "OPOLO": lambda p: tabular.opolo(*p),
-        "SMODICE": lambda p: tabular.smodice(*p),
-        "DemoDICEfO α=0.1": lambda p: tabular.demodice_from_observation(*p, alpha=0.1),
+        "LobsDICE α=0.1": lambda p: tabular.lobsdice(*p, alpha=0.1, mix=MIX),
+        "LobsDICE α=0.003": lambda p: tabular.lobsdice(*p, alpha=0.003, mix=MIX),
+        "LobsDICE α=0.0001": lambda p: tabular.lobsdice(*p, alpha=1e-4, mix=MIX),
+        "LobsDICE states α=0.1": lambda p: tabular.lobsdice_state(*p, alpha=0.1, mix=MIX),
+        "OPOLO": lambda p: tabular.opolo(*p, mix=MIX),
+        "SMODICE": lambda p: tabular.smodice(*p, mix=MIX),
+        "DemoDICEfO α=0.1": lambda p: tabular.demodice_from_observation(*p, alpha=0.1, mix=MIX),
     }
     print(f"{'method':24}{'solves/s':>10}{'solved':>9}{'worst gap':>12}{'steps':>7}{'most':>6}")
     rates = {}

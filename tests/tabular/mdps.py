@@ -58,7 +58,9 @@ def conic(world: World, objective):
     pairs = sum(cp.multiply(mdp.transition[:, a], d[:, a][:, None]) for a in range(actions))
     flow = cp.sum(d, axis=1) == (1 - mdp.gamma) * mdp.initial + mdp.gamma * inflow
     constraints: Any = [flow, cp.sum(d) == 1]
-    value: Any = cp.Problem(cp.Minimize(objective(d, pairs)), constraints).solve(cp.CLARABEL)
+    problem = cp.Problem(cp.Minimize(objective(d, pairs)), constraints)
+    tight = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-11)
+    value: Any = problem.solve(cp.CLARABEL, **tight)
     return float(value), np.asarray(d.value)
 
 

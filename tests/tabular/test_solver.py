@@ -11,6 +11,7 @@ from hypothesis import given, settings, strategies as st
 from tabular.mdps import conic, divergence, make_world
 
 from lobsdice import tabular
+from lobsdice.errors import DataWarning
 from lobsdice.tabular import solver
 
 METHODS = {
@@ -23,11 +24,11 @@ METHODS = {
 ALPHA, MIX = 0.2, 1e-2
 
 
-def conic_objective(name, world):
+def conic_objective(name, world, mix):
     """The method's objective as the paper writes it, for cvxpy."""
     q = world.d_offline
     q_pairs = tabular.pair_occupancy(world.mdp, q)
-    expert = (1 - MIX) * world.d_expert + MIX * q_pairs
+    expert = (1 - mix) * world.d_expert + mix * q_pairs
     states = expert.sum(1, keepdims=True)
 
     def expectation(d, p, q):
@@ -48,20 +49,20 @@ def conic_objective(name, world):
             return linear + (1 + ALPHA) * regulariser
         inverse = q[..., None] * world.mdp.transition / np.where(q_pairs > 0, q_pairs, 1)[:, None]
         filled = (inverse * world.d_expert[:, None, :]).sum(2)
-        return divergence(d, (1 - MIX) * filled + MIX * q) + ALPHA * regulariser
+        return divergence(d, (1 - mix) * filled + mix * q) + ALPHA * regulariser
 
     return objective
 
 
 @pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize("seed", [0, 1])
-def test_every_method_agrees_with_a_conic_solver(name, seed):
-    world = make_world(seed)
-    solution = METHODS[name](world.mdp, world.d_expert, world.d_offline, alpha=ALPHA, mix=MIX)
-    value, d = conic(world, conic_objective(name, world))
-    np.testing.assert_allclose(solution.primal, value, atol=2e-7)
+@pytest.mark.parametrize(("seed", "settings"), [(0, {}), (1, {"mix": MIX})])
+def test_every_method_agrees_with_a_conic_solver_and_mixes_nothing_by_default(name, seed, settings):
+    world, mix = make_world(seed), settings.get("mix", 0.0)
+    solution = METHODS[name](world.mdp, world.d_expert, world.d_offline, alpha=ALPHA, **settings)
+    value, d = conic(world, conic_objective(name, world, mix))
+    np.testing.assert_allclose(solution.primal, value, atol=1e-11)
     np.testing.assert_allclose(solution.occupancy, d, atol=1e-4)
-    assert solution.converged
+    assert solution.converged and solution.mix == mix
 
 
 def test_demodice_agrees_with_a_conic_solver(world):
@@ -136,7 +137,7 @@ def estimates():
 
 @pytest.mark.parametrize("alpha", [0.1, 3e-3, 1e-4, 1e-6])
 def test_estimated_mdps_are_solved_at_every_alpha(estimates, alpha):
-    solution = tabular.lobsdice(*estimates, alpha=alpha)
+    solution = tabular.lobsdice(*estimates, alpha=alpha, mix=1e-3)
     assert solution.converged.all()
     assert all(np.isfinite(field).all() for field in solution)
     assert solution.gap.max() < 1e-9 and solution.steps.max() <= 30
@@ -144,28 +145,42 @@ def test_estimated_mdps_are_solved_at_every_alpha(estimates, alpha):
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name != "lobsdice"])
 def test_every_method_solves_estimated_mdps(estimates, name):
-    solution = METHODS[name](*estimates)
+    solution = METHODS[name](*estimates, mix=1e-3)
     assert solution.converged.all()
     assert all(np.isfinite(field).all() for field in solution)
+
+
+def test_estimated_mdps_are_mixed_only_where_they_must_be(estimates):
+    with pytest.warns(DataWarning, match="of 96 problems solved with mix = 0.001"):
+        solution = tabular.lobsdice(*estimates, alpha=0.01)
+    assert solution.converged.all() and set(solution.mix) == {0.0, 1e-3}
+    as_stated = tabular.lobsdice(*estimates, alpha=0.01, mix=0.0)
+    np.testing.assert_array_equal(solution.mix == 0, as_stated.fault == 0)
+    solved = as_stated.fault == 0
+    np.testing.assert_allclose(solution.primal[solved], as_stated.primal[solved], atol=1e-11)
+    # Each pair of the solution is one of the expert's.
+    pairs = tabular.pair_occupancy(estimates[0], solution.occupancy)
+    assert np.all(estimates[1][solved][pairs[solved] > 0] > 0)
 
 
 def test_a_batch_gives_what_its_parts_give(estimates):
     """The batch is solved in several chunks, three of its problems in a single one."""
     mdp, d_expert, d_offline = estimates
-    batch = tabular.lobsdice(*estimates, alpha=0.01)
+    batch = tabular.lobsdice(*estimates, alpha=0.01, mix=1e-3)
     few = np.array([0, 70, 95])
     part = tabular.lobsdice(
         tabular.MDP(mdp.transition[few], mdp.initial[few], 0.95),
         d_expert[few],
         d_offline[few],
         alpha=0.01,
+        mix=1e-3,
     )
     np.testing.assert_allclose(batch.policy[few], part.policy, atol=1e-6)
     np.testing.assert_allclose(batch.primal[few], part.primal, atol=1e-11)
 
 
 def test_a_batch_is_one_compiled_program_for_every_setting(estimates):
-    tabular.lobsdice(*estimates, alpha=0.05)
+    tabular.lobsdice(*estimates, alpha=0.05, mix=1e-3)
     iterate: Any = solver._iterate
     before = iterate._cache_size()
     tabular.lobsdice(*estimates, alpha=np.geomspace(1e-3, 1, 96), mix=0.1)

@@ -72,7 +72,7 @@ def grid(side, samples, gamma=0.95, seed=0):
 
 def test_a_grid_of_sixteen_hundred_states_is_solved():
     mdp, d_expert, d_offline = grid(40, 16_000)
-    solution = tabular.lobsdice(mdp, d_expert, d_offline, alpha=0.1)
+    solution = tabular.lobsdice(mdp, d_expert, d_offline, alpha=0.1, mix=1e-3)
     assert solution.converged and solution.gap < 1e-9 and solution.steps < 30
     own = tabular.occupancy(mdp, solution.policy)
     np.testing.assert_allclose(own, solution.occupancy, atol=1e-12)

@@ -5,7 +5,7 @@ import pytest
 from tabular.mdps import make_world
 
 from lobsdice import tabular
-from lobsdice.errors import LobsDICEError
+from lobsdice.errors import DataWarning, LobsDICEError
 from lobsdice.tabular.support import Fault
 
 
@@ -44,7 +44,7 @@ def test_actions_never_seen_have_no_occupancy(world):
 
 def test_a_state_that_the_data_never_leaves_is_absorbing():
     mdp, d_offline = from_walk([0, 1, 2, 3], [1, 1, 1])
-    solution = tabular.lobsdice(mdp, pairs_of((0, 1), (1, 2), (2, 3)), d_offline)
+    solution = tabular.lobsdice(mdp, pairs_of((0, 1), (1, 2), (2, 3)), d_offline, mix=1e-3)
     # The only path visits 0, 1 and 2 once each, then stays in 3 for ever.
     expected = [0.1, 0.09, 0.081, 0.729, 0, 0]
     np.testing.assert_allclose(solution.occupancy.sum(1), expected, atol=1e-12)
@@ -87,12 +87,17 @@ def test_expert_pairs_outside_the_data_are_reported():
     assert tabular.smodice(mdp, d_expert, d_offline).unsupported_expert_mass == pytest.approx(0.25)
 
 
-def test_without_mixing_an_unavoidable_pair_is_an_error():
+def test_an_unavoidable_pair_without_expert_mass_is_an_error_or_mixed_with_a_warning():
     mdp = corridor()
     d_offline = tabular.occupancy(mdp, np.full((6, 3), 1 / 3))
+    d_expert = pairs_of((1, 2), (2, 1))
     with pytest.raises(LobsDICEError, match="divergence is infinite"):
-        tabular.lobsdice(mdp, pairs_of((1, 2), (2, 1)), d_offline, mix=0.0)
-    assert tabular.lobsdice(mdp, pairs_of((1, 2), (2, 1)), d_offline).converged
+        tabular.lobsdice(mdp, d_expert, d_offline, mix=0.0)
+    with pytest.warns(DataWarning, match="^solved with mix = 0.001"):
+        solution = tabular.lobsdice(mdp, d_expert, d_offline)
+    assert solution.converged and solution.mix == 1e-3 and "mix=" in repr(solution)
+    asked = tabular.lobsdice(mdp, d_expert, d_offline, mix=1e-3)
+    np.testing.assert_array_equal(solution.policy, asked.policy)
 
 
 def test_without_mixing_pairs_that_can_be_avoided_are_avoided():
@@ -148,6 +153,17 @@ def test_an_infeasible_problem_of_a_batch_is_flagged():
     batch = tabular.lobsdice(mdp, experts, d_offline, mix=0.0)
     assert batch.fault.tolist() == [Fault.INFEASIBLE, Fault.NONE]
     assert batch.converged.tolist() == [False, True]
+    with pytest.warns(DataWarning, match="^1 of 2 problems solved with mix"):
+        batch = tabular.lobsdice(mdp, experts, d_offline)
+    assert batch.mix.tolist() == [1e-3, 0.0] and batch.converged.all()
+
+
+def test_without_discount_an_expert_in_two_classes_is_mixed_with_a_warning():
+    mdp = corridor(gamma=1.0)
+    d_offline = np.full((6, 3), 1 / 18)
+    with pytest.warns(DataWarning, match="solved with mix"):
+        solution = tabular.lobsdice(mdp, pairs_of((0, 0), (5, 5)), d_offline)
+    assert solution.converged and solution.mix == 1e-3
 
 
 def change(world, **changes):

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 
 from lobsdice.tabular.graph import localise, localise_pairs
-from lobsdice.tabular.lobsdice import MIX, blend, safe_log
+from lobsdice.tabular.lobsdice import blend, safe_log
 from lobsdice.tabular.mdp import MDP, Floats, occupancy
 from lobsdice.tabular.solution import Clone, Solution
 from lobsdice.tabular.solver import Objective, solve
@@ -31,7 +31,7 @@ def _linear(offline: Offline, r: Floats, kappa: Floats, unsupported: Floats) -> 
     return Objective(kappa, none, log_q, np.empty((*offline.q.shape[:2], 0)), unsupported)
 
 
-def _log_ratio(d_expert: Floats, q: Floats, mix: float) -> tuple[Floats, Floats]:
+def _log_ratio(d_expert: Floats, q: Floats, mix: Floats) -> tuple[Floats, Floats]:
     """log d^E/d^I where d^I > 0, zero elsewhere, and the unsupported mass (see `blend`)."""
     log_g, unsupported = blend(d_expert, q, mix)
     return np.where(q > 0, log_g - np.where(q > 0, safe_log(q), 0.0), 0.0), unsupported
@@ -44,24 +44,24 @@ def _expect(table: Floats, values: Floats) -> Floats:
     return np.where(never, -np.inf, finite)
 
 
-def bound_pairs(offline: Offline, d_expert: Floats, alpha: Floats, mix: float) -> Objective:
+def bound_pairs(offline: Offline, d_expert: Floats, alpha: Floats, mix: Floats) -> Objective:
     r, unsupported = _log_ratio(d_expert, offline.q_pairs, mix)
     return _linear(offline, _expect(offline.transition, r), 1 + alpha, unsupported)
 
 
-def bound_states(offline: Offline, d_expert: Floats, alpha: Floats, mix: float) -> Objective:
+def bound_states(offline: Offline, d_expert: Floats, alpha: Floats, mix: Floats) -> Objective:
     of_states = d_expert.sum(2, keepdims=True)
     r, unsupported = _log_ratio(of_states, offline.q.sum(2, keepdims=True), mix)
     return _linear(offline, np.broadcast_to(r, offline.q.shape), 1 + alpha, unsupported)
 
 
-def match_actions(offline: Offline, d_expert: Floats, alpha: Floats, mix: float) -> Objective:
+def match_actions(offline: Offline, d_expert: Floats, alpha: Floats, mix: Floats) -> Objective:
     r, unsupported = _log_ratio(d_expert, offline.q, mix)
     return _linear(offline, r, 1 + alpha, unsupported)
 
 
 def match_inferred_actions(
-    offline: Offline, d_expert: Floats, alpha: Floats, mix: float
+    offline: Offline, d_expert: Floats, alpha: Floats, mix: Floats
 ) -> Objective:
     unsupported = np.where(offline.q_pairs > 0, 0.0, d_expert).sum((1, 2))
     inferred = infer_actions(d_expert, offline.q, offline.transition, offline.q_pairs)
@@ -78,28 +78,28 @@ def infer_actions(d_expert: Floats, q: Floats, transition: Floats, q_pairs: Floa
 
 
 def opolo(
-    mdp: MDP, d_expert, d_offline, *, alpha: float | Floats = 0.0, mix: float = MIX
+    mdp: MDP, d_expert, d_offline, *, alpha: float | Floats = 0.0, mix: float | None = None
 ) -> Solution:
     """Minimise OPOLO's bound for pairs d_expert[s, s'], plus α KL(d ‖ d^I) as in appendix D."""
     return _solve(bound_pairs, mdp, d_expert, d_offline, alpha=alpha, mix=mix)
 
 
 def smodice(
-    mdp: MDP, d_expert, d_offline, *, alpha: float | Floats = 0.0, mix: float = MIX
+    mdp: MDP, d_expert, d_offline, *, alpha: float | Floats = 0.0, mix: float | None = None
 ) -> Solution:
     """Minimise SMODICE's bound for the states of d_expert[s, s'], plus α KL(d ‖ d^I)."""
     return _solve(bound_states, mdp, d_expert, d_offline, alpha=alpha, mix=mix)
 
 
 def demodice(
-    mdp: MDP, d_expert, d_offline, *, alpha: float | Floats = 0.1, mix: float = MIX
+    mdp: MDP, d_expert, d_offline, *, alpha: float | Floats = 0.1, mix: float | None = None
 ) -> Solution:
     """Match the expert's state-action pairs d_expert[s, a]."""
     return _solve(match_actions, mdp, d_expert, d_offline, alpha=alpha, mix=mix, actions=True)
 
 
 def demodice_from_observation(
-    mdp: MDP, d_expert, d_offline, *, alpha: float | Floats = 0.1, mix: float = MIX
+    mdp: MDP, d_expert, d_offline, *, alpha: float | Floats = 0.1, mix: float | None = None
 ) -> Solution:
     """DemoDICE with the actions that the inverse dynamics model infers for d_expert[s, s']."""
     return _solve(match_inferred_actions, mdp, d_expert, d_offline, alpha=alpha, mix=mix)

@@ -15,7 +15,6 @@ from jaxtyping import Array, Float
 from lobsdice.equations import duals
 from lobsdice.errors import LobsDICEError
 from lobsdice.tabular.baselines import demodice, infer_actions
-from lobsdice.tabular.lobsdice import MIX
 from lobsdice.tabular.mdp import MDP, Floats
 from lobsdice.tabular.solution import Solution
 from lobsdice.tabular.solver import double_precision
@@ -60,7 +59,7 @@ def gradient_descent(
     d_offline,
     *,
     alpha: float = 0.1,
-    mix: float = MIX,
+    mix: float = 0.0,
     learning_rate: float = 0.1,
     steps: int = 10_000,
 ) -> Descent:
@@ -86,7 +85,7 @@ def gradient_descent(
 
 
 def single_sample(
-    mdp: MDP, d_expert, d_offline, *, alpha: float | Floats = 0.1, mix: float = MIX
+    mdp: MDP, d_expert, d_offline, *, alpha: float | Floats = 0.1, mix: float | None = None
 ) -> Solution:
     """Minimise the single-sample dual, eq. (23), and clone its self-normalised weights.
 

@@ -25,6 +25,8 @@ class Solution(NamedTuple):
         converged: True if the gap is at most 1e-9 · max(1, |primal|).
         steps: the number of Newton steps.
         unsupported_expert_mass: the expert's mass on pairs that are not in the offline data.
+        mix: the share of the offline distribution that was mixed into the expert's. If it is zero,
+            the solution is that of the problem as stated.
         fault: the reason why a problem of a batch was not solved (`support.Fault`); zero if it was.
     """
 
@@ -39,6 +41,7 @@ class Solution(NamedTuple):
     converged: Bool[np.ndarray, "..."]
     steps: Int[np.ndarray, "..."]
     unsupported_expert_mass: Floats
+    mix: Floats
     fault: Int[np.ndarray, "..."]
 
 

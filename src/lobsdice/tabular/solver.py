@@ -1,5 +1,6 @@
 """Solve a user's problem and certify the solution: checks, chunks of a batch, certificate."""
 
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from jaxtyping import Float
 
 from lobsdice.data.machine import cores
 from lobsdice.equations import duals
-from lobsdice.errors import LobsDICEError
+from lobsdice.errors import DataWarning, LobsDICEError
 from lobsdice.tabular import newton, sparse, support
 from lobsdice.tabular.graph import Full, localise, localise_pairs
 from lobsdice.tabular.mdp import MDP, Floats, check_distribution
@@ -29,6 +30,8 @@ CHUNK, REST = 64, 16
 ROUND = 7
 #: A solution has converged if its duality gap is at most this share of the objective.
 TOLERANCE = 1e-9
+#: The share of the offline distribution that is mixed into the expert's where it must be.
+MIX = 1e-3
 
 
 class Objective(NamedTuple):
@@ -42,7 +45,7 @@ class Objective(NamedTuple):
 
 
 #: (offline data, expert distribution, alpha, mix) -> objective
-Method = Callable[[Offline, Floats, Floats, float], Objective]
+Method = Callable[[Offline, Floats, Floats, Floats], Objective]
 
 
 class Prepared(NamedTuple):
@@ -54,6 +57,7 @@ class Prepared(NamedTuple):
     offline: Offline
     x: Float[np.ndarray, "n S A"]  # the first iterate
     unsupported: Float[np.ndarray, " n"]
+    mix: Float[np.ndarray, " n"]
     fault: support.Faults
 
 
@@ -64,7 +68,7 @@ def solve(
     d_offline,
     *,
     alpha: float | Floats,
-    mix: float,
+    mix: float | None,
     alpha_may_be_zero: bool = False,
     actions: bool = False,
 ) -> Solution:
@@ -75,8 +79,21 @@ def solve(
     alpha = _array(alpha)
     _check_settings(alpha, mix, alpha_may_be_zero)
     d_offline = _array(d_offline)
-    if mdp.sparse:
-        return _solve_sparse(method, mdp, d_expert, d_offline, alpha, mix, actions)
+    solver = _solve_sparse if mdp.sparse else _solve_dense
+    solution = solver(method, mdp, d_expert, d_offline, alpha, mix, actions)
+    _warn(solution, mix)
+    return solution
+
+
+@contextmanager
+def double_precision():
+    """Compute in float64 on the CPU, whatever the rest of the program uses."""
+    with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
+        yield
+
+
+def _solve_dense(method: Method, mdp: MDP, d_expert, d_offline, alpha, mix, actions) -> Solution:
+    """The solution on one MDP or a batch, with full tables of transitions."""
     inputs = Inputs(mdp.transition, mdp.initial, d_offline, _array(d_expert), alpha)
     inputs, batched = _stack(inputs)
     _check_inputs(mdp, inputs, mdp.actions if actions else mdp.states, batched)
@@ -87,14 +104,7 @@ def solve(
     return Solution(*(field[0] for field in solution))
 
 
-@contextmanager
-def double_precision():
-    """Compute in float64 on the CPU, whatever the rest of the program uses."""
-    with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
-        yield
-
-
-def _solve_chunks(method: Method, inputs: Inputs, gamma: float, mix: float) -> Solution:
+def _solve_chunks(method: Method, inputs: Inputs, gamma: float, mix: float | None) -> Solution:
     def run(first: int) -> Solution:
         chunk = Inputs(*(part[first : first + CHUNK] for part in inputs))
         with double_precision():
@@ -149,13 +159,13 @@ def _stack(inputs: Inputs) -> tuple[Inputs, bool]:
     return Inputs(*stacked), any(leading)
 
 
-def _check_settings(alpha: Floats, mix: float, alpha_may_be_zero: bool) -> None:
+def _check_settings(alpha: Floats, mix: float | None, alpha_may_be_zero: bool) -> None:
     enough = alpha >= 0 if alpha_may_be_zero else alpha > 0
     wrong = ~(enough & np.isfinite(alpha))
     if np.any(wrong):
         wanted = "zero or a positive number" if alpha_may_be_zero else "a positive number"
         raise LobsDICEError(f"alpha must be {wanted}, but is {alpha[wrong][0]:g}")
-    if not 0 <= mix < 1:
+    if mix is not None and not 0 <= mix < 1:
         raise LobsDICEError(f"mix must be at least 0 and below 1, but is {mix}")
 
 
@@ -171,12 +181,12 @@ def _check_inputs(mdp: MDP, inputs: Inputs, columns: int, batched: bool) -> None
             check_distribution(name, d[0])
 
 
-def _raise(fault: Fault, mix: float) -> None:
+def _raise(fault: Fault, mix: float | None) -> None:
     if fault is Fault.INFEASIBLE:
         raise LobsDICEError(
             "every policy within the offline data visits pairs that the expert never visits, so "
-            f"the divergence is infinite with mix = {mix}; choose a positive mix, which adds a "
-            "share of the offline distribution to the expert's"
+            f"the divergence is infinite with mix = {mix}; leave mix out or choose a positive one, "
+            "which adds a share of the offline distribution to the expert's"
         )
     if fault is Fault.SEVERAL_CLASSES:
         raise LobsDICEError(
@@ -185,6 +195,19 @@ def _raise(fault: Fault, mix: float) -> None:
         )
     if fault:
         raise LobsDICEError(f"the {fault.name.lower()} probabilities are not a distribution")
+
+
+def _warn(solution: Solution, mix: float | None) -> None:
+    """Warn if a share was mixed that nobody asked for."""
+    mixed = int(np.count_nonzero(solution.mix))
+    if mix is None and mixed:
+        which = f"{mixed:,} of {solution.mix.size:,} problems " if solution.mix.ndim else ""
+        warnings.warn(
+            f"{which}solved with mix = {MIX}, because the pairs that the expert visits are too few "
+            "for a policy within the offline data",
+            DataWarning,
+            stacklevel=4,
+        )
 
 
 def _pad(tree, size: int):
@@ -201,7 +224,7 @@ def _fit(count: int) -> int:
     return REST if count <= REST else CHUNK
 
 
-def _solve_chunk(method: Method, inputs: Inputs, gamma: float, mix: float) -> Solution:
+def _solve_chunk(method: Method, inputs: Inputs, gamma: float, mix: float | None) -> Solution:
     count = len(inputs.alpha)
     prepared = prepare(method, Full(inputs.initial.shape[1]), inputs, gamma, mix)
     # A single problem is not padded.
@@ -243,17 +266,30 @@ def _iterate(problem: Problem, state: State, steps) -> State:
     )[1]
 
 
-def prepare(method: Method, graph: Graph, inputs: Inputs, gamma: float, mix: float) -> Prepared:
+def prepare(
+    method: Method, graph: Graph, inputs: Inputs, gamma: float, mix: float | None
+) -> Prepared:
     """The convex problems of the inputs, and the first iterates."""
     fault = support.check(inputs)
     inputs = support.sanitise(inputs, fault)
     offline = support.absorb_dead_ends(graph, inputs, gamma)
-    objective = method(offline, inputs.d_expert, inputs.alpha, mix)
-    on, fault = usable(graph, offline, objective, gamma, fault)
+    attempt = partial(_attempt, method, graph, offline, inputs, gamma, fault)
+    share = np.full(len(fault), mix or 0.0)
+    objective, on, found = attempt(share)
+    needed = found >= Fault.INFEASIBLE
+    if mix is None and needed.any():
+        objective, on, found = attempt(np.where(needed, MIX, 0.0))
+        share = np.where(needed & (found == 0), MIX, 0.0)
     problem = restrict(offline, objective, gamma, on)
     policy = support.conditional(np.where(on, offline.q, 0.0), offline.behaviour)
-    x = flow_of(graph, problem, policy, gamma, fault)
-    return Prepared(gamma, graph, problem, offline, x, objective.unsupported, fault)
+    x = flow_of(graph, problem, policy, gamma, found)
+    return Prepared(gamma, graph, problem, offline, x, objective.unsupported, share, found)
+
+
+def _attempt(method: Method, graph: Graph, offline, inputs, gamma, fault, share: Floats):
+    """The objective with the shares mixed in, the pairs (s,a) for a flow, and the faults."""
+    objective = method(offline, inputs.d_expert, inputs.alpha, share)
+    return objective, *usable(graph, offline, objective, gamma, fault)
 
 
 def usable(
@@ -305,7 +341,7 @@ def flow_of(
 
 def finish(prepared: Prepared, mass, steps, nu, mu, dual) -> Solution:
     """The policy, its exact occupancy, and the certificate."""
-    gamma, graph, problem, offline, _, unsupported, fault = prepared
+    gamma, graph, problem, offline, _, unsupported, mix, fault = prepared
     policy = support.conditional(mass, offline.behaviour)
     d = flow_of(graph, problem, policy, gamma, fault)
     primal = objective_value(problem, d)
@@ -328,6 +364,7 @@ def finish(prepared: Prepared, mass, steps, nu, mu, dual) -> Solution:
         converged=ok & (gap <= TOLERANCE * np.maximum(1.0, abs(primal))),
         steps=steps,
         unsupported_expert_mass=unless_faulty(unsupported, 1.0),
+        mix=mix,
         fault=fault,
     )
 

@@ -25,6 +25,9 @@ from lobsdice.experiments.endings.worlds import family
 
 METHODS = {"exact": tabular.lobsdice, "single-sample": tabular.single_sample}
 GRID = "grid"
+#: The share of the logs' distribution that is mixed into the demonstrations' in every grid: five
+#: demonstrations lack pairs that a policy cannot avoid.
+MIX = 1e-3
 
 #: A grid, a seed, and what follows an end.
 Case = tuple[str, int, str]
@@ -87,7 +90,7 @@ def _solve(
     )
     rows = []
     for name, method in METHODS.items():
-        drawn = method(inputs.mdp, inputs.d_expert, inputs.d_offline, alpha=alpha).policy
+        drawn = method(inputs.mdp, inputs.d_expert, inputs.d_offline, alpha=alpha, mix=MIX).policy
         row = {"method": name, "terminal": reading, "world": world, "seed": seed}
         for prefix, policy in (("", tabular.greedy(drawn)), ("drawn_", drawn)):
             chance = goal_probability(exact, policy, task.spec.max_steps)
