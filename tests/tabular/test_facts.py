@@ -282,3 +282,49 @@ def test_without_discount_lambda_makes_the_papers_weights():
     np.testing.assert_allclose(
         world.d_offline * np.exp(e / ALPHA - 1), solution.occupancy, atol=1e-8
     )
+
+
+def iq_learn_critic(d_expert, initial, gamma, policy, tau=0.1, alpha=0.5):
+    """The best Q[s,a] of state-only IQ-Learn for a policy, with (1-γ) E_p0[V] as value term.
+
+    The reward is Q(s,a) - γ V(s'), and V(s) = E_π[Q(s,a) - τ log π(a|s)]; its square has the weight
+    1/(4α).
+    """
+
+    def loss(flat):
+        q = flat.reshape(policy.shape)
+        v = jnp.sum(policy * (q - tau * jnp.log(policy)), axis=1)
+        reward = q[:, :, None] - gamma * v[None, None, :]
+        rows = jnp.asarray(d_expert)[:, None, :] * policy[:, :, None]
+        value = (1 - gamma) * jnp.asarray(initial) @ v
+        return value - jnp.sum(rows * (reward - reward**2 / (4 * alpha)))
+
+    zero = jnp.zeros(policy.size)  # the loss is quadratic, so one Newton step is enough
+    q = -np.linalg.solve(jax.hessian(loss)(zero), jax.grad(loss)(zero)).reshape(policy.shape)
+    v = np.sum(policy * (q - tau * np.log(policy)), axis=1)
+    return q, q - gamma * (d_expert @ v / d_expert.sum(1))[:, None]
+
+
+def test_the_two_value_terms_of_iq_learn_are_equal_only_if_the_experts_pairs_are_discounted(world):
+    """E_dE[V(s) - γ V(s')] is (1-γ) E_p0[V] by the flow constraint, or (1-γ) E_dE[V] without it."""
+    gamma, v = world.mdp.gamma, np.random.default_rng(0).normal(size=world.mdp.states)
+    endless = tabular.MDP(world.mdp.transition, world.mdp.initial, 1.0)
+    stationary = pairs(endless, tabular.occupancy(endless, world.expert))
+
+    def of_pairs(d):
+        return float(np.sum(d * (v[:, None] - gamma * v)))
+
+    at_start = (1 - gamma) * world.mdp.initial @ v
+    np.testing.assert_allclose(of_pairs(world.d_expert), at_start, rtol=1e-10)
+    np.testing.assert_allclose(
+        of_pairs(stationary), (1 - gamma) * stationary.sum(1) @ v, rtol=1e-10
+    )
+    assert abs(of_pairs(stationary) - at_start) > 1e-3
+
+    # Without discount the best reward is not zero, but it is the same for all actions.
+    settings = (world.mdp.initial, gamma, world.behaviour)
+    _, reward = iq_learn_critic(world.d_expert, *settings)
+    np.testing.assert_allclose(reward, 0, atol=1e-9)
+    q, reward = iq_learn_critic(stationary, *settings)
+    assert abs(reward).max() > 0.01
+    np.testing.assert_allclose(q, q[:, :1] * np.ones(3), atol=1e-9)
