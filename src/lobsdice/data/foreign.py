@@ -29,12 +29,14 @@ def require_file(path: Path) -> int:
     return found.st_size
 
 
-def check_claim(what: str, claimed: int, stored: int, *, spare: int = 0) -> None:
+def check_claim(
+    what: str, claimed: int, stored: int, *, ratio: int | None = None, spare: int = 0
+) -> None:
     """Raise an error if an array claims more bytes than the file or the memory can hold.
 
     `stored` are the bytes in the file. Up to `spare` bytes may be claimed without being stored.
     """
-    ratio = RATIO_IF_LARGE if claimed > LARGE else RATIO
+    ratio = ratio or (RATIO_IF_LARGE if claimed > LARGE else RATIO)
     if claimed > max(spare, ratio * stored):
         raise LobsDICEError(
             f"{what} claims to have {claimed:,} bytes, but the file has only {stored:,} of them"

@@ -12,6 +12,7 @@ from types import ModuleType
 import numpy as np
 
 from lobsdice.data.episodes import Episodes
+from lobsdice.data.foreign import reason, require_file
 from lobsdice.data.formats.options import DEFAULTS as DEFAULTS, ReadOptions as ReadOptions
 from lobsdice.data.notices import notices
 from lobsdice.errors import DataWarning, LobsDICEError, plural
@@ -98,6 +99,7 @@ def _recognise(path_or_id: str | PathLike[str]) -> tuple[Format, Path]:
         return MINARI, path
     if not path.exists():
         return MINARI, _in_cache(str(path_or_id))
+    require_file(path)
     with path.open("rb") as file:
         head = file.read(16)
     if not head:
@@ -134,8 +136,9 @@ def _explained(path: str | PathLike[str]) -> Iterator[None]:
     except MemoryError as error:
         raise LobsDICEError(f"{path}: it is too large for the memory, or damaged") from error
     except Exception as error:  # damaged files make parsers raise errors of nearly every type
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise LobsDICEError(f"{path}: it cannot be read and may be damaged ({reason})") from error
+        raise LobsDICEError(
+            f"{path}: it cannot be read and may be damaged ({reason(error)})"
+        ) from error
 
 
 def _suffixes() -> str:

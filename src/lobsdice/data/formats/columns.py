@@ -1,5 +1,6 @@
 """The columns of a table that hold each part of an episode."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -27,6 +28,10 @@ MAY_END = (
 SPACE = ("action_low_*", "action_high_*", "action_count")
 
 
+#: The most names in an error.
+SHOWN = 8
+
+
 @dataclass(frozen=True)
 class Layout:
     """The names of the columns for each part of an episode."""
@@ -46,16 +51,17 @@ class Layout:
     @classmethod
     def find(cls, names: Sequence[str], options: ReadOptions) -> "Layout":
         """The columns that the options name, else those with the default names."""
-        if repeated := sorted({name for name in names if names.count(name) > 1}):
-            raise LobsDICEError(f"there is more than one column '{repeated[0]}'")
+        if repeated := sorted(name for name, count in Counter(names).items() if count > 1):
+            raise LobsDICEError(f"there is more than one column '{listed(repeated[:1])}'")
         episode = _episode(names, options)
         space = _match(names, SPACE)
-        free = [name for name in names if name not in space]
+        taken = set(space)
+        free = [name for name in names if name not in taken]
         observations = _columns(free, options.observation_columns, OBSERVATIONS, "observation")
         if not observations:
             raise LobsDICEError(
                 f"no column is named like an observation ({', '.join(OBSERVATIONS)}); choose some "
-                f"with `observation_columns`: {_list(names)}"
+                f"with `observation_columns`: {listed(names)}"
             )
         actions = _columns(free, options.action_columns, ACTIONS, "action")
         _check_roles(observations, {"action": actions, "episode": (episode,)})
@@ -85,7 +91,7 @@ def _episode(names: Sequence[str], options: ReadOptions) -> str:
     if found := _one(names, options.episode_column, EPISODE):
         return found
     raise LobsDICEError(
-        f"no column tells the episodes apart; choose one with `episode_column`: {_list(names)}"
+        f"no column tells the episodes apart; choose one with `episode_column`: {listed(names)}"
     )
 
 
@@ -93,7 +99,7 @@ def _one(names: Sequence[str], wanted: str | None, known: Sequence[str]) -> str 
     if isinstance(wanted, OneIfThere) and wanted not in names:
         wanted = None
     if wanted is not None and wanted not in names:
-        raise LobsDICEError(f"there is no column '{wanted}'; the columns are {_list(names)}")
+        raise LobsDICEError(f"there is no column '{wanted}'; the columns are {listed(names)}")
     return wanted or next((name for name in known if name in names), None)
 
 
@@ -105,7 +111,7 @@ def _columns(
     for pattern in wanted:
         if not _match(names, (pattern,)):
             raise LobsDICEError(
-                f"the {what} pattern '{pattern}' matches no column; the columns are {_list(names)}"
+                f"the {what} pattern '{pattern}' matches no column; the columns are {listed(names)}"
             )
     if wanted:
         found = (numbered(_match(names, (pattern,))) for pattern in wanted)
@@ -116,7 +122,8 @@ def _columns(
 def _check_roles(observations: Sequence[str], others: Mapping[str, Sequence[str]]) -> None:
     """Raise an error if an observation has another role too: a policy would copy its action."""
     for what, columns in others.items():
-        if both := next((name for name in observations if name in columns), None):
+        taken = set(columns)
+        if both := next((name for name in observations if name in taken), None):
             raise LobsDICEError(
                 f"column '{both}' is both an observation and the {what}; choose other "
                 "`observation_columns`"
@@ -136,6 +143,7 @@ def numbered(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _list(names: Sequence[str], shown: int = 8) -> str:
-    listed = ", ".join(map(str, names[:shown]))
-    return f"{listed} and {len(names) - shown} more" if len(names) > shown else listed or "none"
+def listed(names: Sequence[str], *, none: str = "none") -> str:
+    """The first names, shortened, and the number of those that follow."""
+    first = ", ".join(name if len(name) <= 60 else f"{name[:60]}..." for name in names[:SHOWN])
+    return f"{first} and {len(names) - SHOWN} more" if len(names) > SHOWN else first or none

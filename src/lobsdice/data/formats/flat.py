@@ -6,7 +6,7 @@ final state of every episode is known. An end without a flag is found too: there
 observation differs from the observation of the next row.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,17 @@ from jaxtyping import Bool, Float32
 from lobsdice.data.checks import check_finite
 from lobsdice.data.episodes import NUMBERS, Episodes
 from lobsdice.data.formats.actions import prepare_actions
-from lobsdice.data.formats.metadata import SUCCESS, flags_of, labels_of, space_of, success_of
+from lobsdice.data.formats.arrays import Arrays
+from lobsdice.data.formats.columns import listed
+from lobsdice.data.formats.metadata import (
+    LABELS,
+    SPACE,
+    SUCCESS,
+    flags_of,
+    labels_of,
+    space_of,
+    success_of,
+)
 from lobsdice.data.formats.options import ReadOptions
 from lobsdice.data.rows import CHUNK
 from lobsdice.data.spaces import ActionSpace
@@ -53,13 +63,13 @@ class Flat:
     """Their names in the file, by the same keys."""
 
     @classmethod
-    def find(cls, stored: Mapping[str, Column], listed: Iterable[str]) -> "Flat":
-        """The columns of `stored` that are known; errors list all names in the file, `listed`."""
+    def find(cls, stored: Arrays) -> "Flat":
+        """The columns that are known."""
         names = {key: next((n for n in known if n in stored), None) for key, known in NAMES.items()}
         found = {key: name for key, name in names.items() if name is not None}
         for key in ("observations", "terminals"):
             if key not in found:
-                names = ", ".join(sorted(listed)) or "no keys"
+                names = listed(sorted(stored.names), none="no keys")
                 raise LobsDICEError(f"there is no '{key}'; the file has {names}")
         flat = cls({key: stored[name] for key, name in found.items()}, found)
         for key in found:
@@ -91,18 +101,13 @@ class Flat:
         return shape[1] if len(shape) == 2 else 1
 
 
-def read_flat(
-    stored: Mapping[str, Column],
-    metadata: Mapping[str, np.ndarray],
-    options: ReadOptions,
-    listed: Iterable[str] = (),
-) -> tuple[Episodes, list[str]]:
+def read_flat(stored: Arrays, metadata: Arrays, options: ReadOptions) -> tuple[Episodes, list[str]]:
     """The episodes in a flat file, and a sentence for each thing to warn of."""
-    flat = Flat.find(stored, listed or stored)
+    flat = Flat.find(stored)
     terminals = _flags(flat, "terminals")
     ends = terminals | (_flags(flat, "timeouts") if "timeouts" in flat.columns else False)
     ends[-1] = True
-    actions, space, notices = _actions(flat, space_of(metadata), options)
+    actions, space, notices = _actions(flat, space_of(metadata.take(SPACE)), options)
     rewards = _rewards(flat)
     if "next_observations" in flat.columns:
         observations, notes = _with_next(flat, ends)
@@ -112,7 +117,7 @@ def read_flat(
         observations, lengths, notes = _without_next(flat, ends)
         actions, rewards = (x if x is None else _compact(x, ~ends) for x in (actions, rewards))
         terminated = np.zeros(len(lengths), bool)
-    success, more = _success({**stored, **metadata}, ends)
+    success, more = _success((metadata, stored), ends)
     if success is not None and len(success) > len(lengths):  # episodes of one row are gone
         success = success[np.diff(np.flatnonzero(ends), prepend=-1) > 1]
     episodes = Episodes.from_arrays(
@@ -129,17 +134,18 @@ def read_flat(
     return episodes, notices + notes + more
 
 
-def _labels(metadata: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    return labels_of({key: array for key, array in metadata.items() if key not in SUCCESS})
+def _labels(metadata: Arrays) -> dict[str, Any]:
+    return labels_of(metadata.take(key for key in LABELS if key not in SUCCESS))
 
 
-def _success(entries: Mapping[str, Column], ends: Flags):
+def _success(places: Sequence[Arrays], ends: Flags):
     """The success of each episode, and a warning if it is not valid."""
-    name = next((name for name in SUCCESS if name in entries), None)
-    if name is None:
+    found = [(name, place) for name in SUCCESS for place in places if name in place]
+    if not found:
         return None, []
+    name, place = found[0]
     try:
-        flags = flags_of(name, entries[name][()])
+        flags = flags_of(name, place[name][()])
         return success_of(name, flags, np.diff(np.flatnonzero(ends), prepend=-1)), []
     except LobsDICEError as error:
         return None, [f"whether episodes succeeded was not read: {error}"]

@@ -1,19 +1,24 @@
 """HDF5 files in the layout of D4RL."""
 
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import prod
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
+from h5py import h5l, h5o, h5z  # pyright: ignore[reportAttributeAccessIssue]
 
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.files import atomic
-from lobsdice.data.formats.flat import NAMES, read_flat
-from lobsdice.data.formats.metadata import LABELS, SPACE, SUCCESS, label_entries, space_entries
+from lobsdice.data.foreign import check_claim
+from lobsdice.data.formats.arrays import Arrays
+from lobsdice.data.formats.flat import read_flat
+from lobsdice.data.formats.metadata import label_entries, space_entries
 from lobsdice.data.formats.options import ReadOptions
 from lobsdice.errors import LobsDICEError
-
-#: No compression has a larger ratio. A header that claims one is damaged.
-COMPRESSION = 2000
 
 #: The most bytes of an array that the file need not hold, because zeros that were never written are
 #: not stored. Reading many small chunks of such zeros takes long, so that fewer are allowed.
@@ -23,9 +28,8 @@ SPARE, SPARE_IN_CHUNKS = 64 << 20, 4 << 20
 def read(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
     """The episodes in a file of flat transitions, and warnings."""
     with h5py.File(path, "r") as file:
-        known = [name for names in (*NAMES.values(), SUCCESS) for name in names]
-        stored = {name: _dataset(file, name) for name in known if name in file}
-        return read_flat(stored, _metadata(file), options, listed=list(file))
+        stored = Arrays(file, lambda name: _dataset(file, name))
+        return read_flat(stored, _metadata(file), options)
 
 
 def write(path: Path, episodes: Episodes) -> None:
@@ -40,7 +44,7 @@ def write(path: Path, episodes: Episodes) -> None:
         "terminals": terminals,
         "timeouts": timeouts,
     }
-    with atomic(path) as temporary, h5py.File(temporary, "w") as file:
+    with atomic(path) as temporary, new_file(temporary) as file:
         file["observations"] = episodes.observations[rows]
         file["next_observations"] = episodes.observations[rows + 1]
         for key, array in arrays.items():
@@ -53,31 +57,85 @@ def write(path: Path, episodes: Episodes) -> None:
             file[f"metadata/{key}"] = np.char.encode(array, "utf-8") if text else array
 
 
-def _metadata(file: h5py.File) -> dict[str, np.ndarray]:
-    group = file.get("metadata")
+@contextmanager
+def new_file(path: Path, **options: Any) -> Iterator[h5py.File]:
+    """A file in memory, which is written to `path` at the end of the block.
+
+    On a full disk, the HDF5 library itself would leave files open and crash later.
+    """
+    image = io.BytesIO()
+    with h5py.File(image, "w", **options) as file:
+        yield file
+    path.write_bytes(image.getbuffer())
+
+
+def _metadata(file: h5py.File) -> Arrays[np.ndarray]:
+    group = member(file, "metadata") if "metadata" in set(file) else None
     if not isinstance(group, h5py.Group):
-        return {}
-    return {key: np.asarray(_dataset(group, key)[()]) for key in SPACE + LABELS if key in group}
+        return Arrays([], np.asarray)
+    return Arrays(group, lambda name: np.asarray(_dataset(group, name)[()]))
 
 
 def _dataset(group: h5py.Group, name: str) -> h5py.Dataset:
-    dataset = group[name]
+    dataset = member(group, name)
     if not isinstance(dataset, h5py.Dataset):
         raise LobsDICEError(f"{name} must be an array, not a group")
-    check_size(name, dataset)
+    check_array(name, dataset)
     if dataset.dtype.kind not in "biufS":
         wanted = "texts of fixed size (dtype S)" if name.endswith("_names") else "numbers"
-        raise LobsDICEError(f"{name} must be {wanted}, not {dataset.dtype}")
+        raise LobsDICEError(f"{name} must be {wanted}, not {_kind(dataset.dtype)}")
     return dataset
 
 
-def check_size(name: str, dataset: h5py.Dataset | h5py.Group) -> None:
-    """Raise an error if an array is larger than the file can hold, before it is read."""
-    if isinstance(dataset, h5py.Group):
-        return
-    stored = dataset.id.get_storage_size()
-    spare = SPARE if dataset.chunks is None else SPARE_IN_CHUNKS
-    if dataset.nbytes > max(spare, COMPRESSION * stored):
-        raise LobsDICEError(
-            f"{name} claims to have {dataset.nbytes} bytes, but the file has only {stored} of them"
-        )
+def _kind(dtype: np.dtype) -> str:
+    return "texts of any size" if h5py.check_string_dtype(dtype) else str(dtype)
+
+
+def member(group: h5py.Group, name: str) -> h5py.Group | h5py.Dataset | h5py.Datatype:
+    """The object of this name; an error for a link, which can lead to another file."""
+    if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+        raise _is_link(name)
+    return group[name]
+
+
+def check_contents(file: h5py.File) -> None:
+    """Raise an error unless all objects lie in the file itself, once, and all arrays are valid."""
+    seen = set()
+
+    def check(name: bytes, link: Any) -> None:
+        text = name.decode(errors="replace")
+        if link.type != h5l.TYPE_HARD:
+            raise _is_link(text)
+        if link.u in seen:  # groups that hold themselves or each other have no end
+            raise LobsDICEError(f"{text} is another name of something else in the file")
+        seen.add(link.u)
+        found = file[name]
+        if isinstance(found, h5py.Dataset):
+            check_array(text, found)
+
+    seen.add(h5o.get_info(file.id).addr)
+    file.id.links.visit(check, info=True)
+
+
+def check_array(name: str, dataset: h5py.Dataset) -> None:
+    """Raise an error if an array is not in the file itself, or larger than the file can hold."""
+    made = dataset.id.get_create_plist()
+    if dataset.is_virtual or made.get_external_count():
+        raise LobsDICEError(f"{name} takes its numbers from other files; copy them into this one")
+    filters = [made.get_filter(i)[0] for i in range(made.get_nfilters())]
+    if filters.count(h5z.FILTER_DEFLATE) > 1:
+        raise LobsDICEError(f"{name} is compressed more than once")
+    if dataset.shape is None:
+        raise LobsDICEError(f"{name} is empty")
+    check_claim(
+        name,
+        prod(dataset.shape) * dataset.dtype.itemsize,
+        min(dataset.id.get_storage_size(), dataset.file.id.get_filesize()),
+        spare=SPARE if dataset.chunks is None else SPARE_IN_CHUNKS,
+    )
+
+
+def _is_link(name: str) -> LobsDICEError:
+    return LobsDICEError(
+        f"{name} is a link, and links can lead to other files; store the data here"
+    )

@@ -1,8 +1,9 @@
-"""Minari datasets in a folder or in the local cache, read and written by the minari package."""
+"""Minari datasets in a folder or in the local cache, read by the minari package."""
 
-import json
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,31 @@ from pyarrow import ipc
 
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.files import atomic
+from lobsdice.data.foreign import check_claim, json_object, require_file
 from lobsdice.data.formats.actions import prepare_actions
-from lobsdice.data.formats.hdf5 import check_size
+from lobsdice.data.formats.hdf5 import check_contents, new_file
 from lobsdice.data.formats.metadata import SUCCESS, flags_of, label_entries, labels_of, success_of
 from lobsdice.data.formats.options import ReadOptions
+from lobsdice.data.formats.parquet import check_parquet
 from lobsdice.data.spaces import FLOAT32_MAX, ActionSpace, Box, Discrete
 from lobsdice.errors import LobsDICEError, require
 
 METADATA = "metadata.json"
+
+#: The file with the episodes of a dataset for the HDF5 backend.
+HDF5 = "main_data.hdf5"
+
+#: The entries that Minari needs, and their types.
+REQUIRED = {
+    "observation_space": str,
+    "action_space": str,
+    "total_episodes": int,
+    "data_format": str,
+}
+KINDS = {str: "a text", int: "a whole number"}
+
+#: Minari's backends.
+FORMATS = ("hdf5", "arrow", "parquet")
 
 #: The key of a dataset's metadata for the arrays that Minari has no place for.
 OURS = "lobsdice"
@@ -45,9 +63,9 @@ def read(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
         raise LobsDICEError(
             f"the folder is not a Minari dataset: it has neither data/{METADATA} nor {METADATA}"
         )
-    _check_metadata(folder)
-    minari = _require("minari")
     _check_files(folder)
+    metadata = _metadata(folder)
+    minari = _require("minari")
     storage = minari.dataset.minari_storage.MinariStorage.read(folder)
     observe = _flattener(storage.observation_space, "observation")
     act, space = _actor(storage.action_space)
@@ -56,7 +74,7 @@ def read(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
     ]
     if not parts:
         raise LobsDICEError("there are no episodes")
-    return _assemble(storage.metadata, parts, space, options)
+    return _assemble(metadata, parts, space, options)
 
 
 def write(path: Path, episodes: Episodes) -> None:
@@ -68,16 +86,38 @@ def write(path: Path, episodes: Episodes) -> None:
     minari = _require("minari")
     observation_space, action_space = _spaces(episodes)
     with atomic(path) as temporary:
-        (temporary / "data").mkdir(parents=True)
+        folder = temporary.absolute() / "data"  # Minari cannot measure the size of a relative one
+        folder.mkdir(parents=True)
         storage = minari.dataset.minari_storage.MinariStorage.new(
-            temporary / "data", observation_space=observation_space, action_space=action_space
+            folder, observation_space=observation_space, action_space=action_space
         )
+        # Minari itself would write to the disk, with the faults that `new_file` describes.
+        with new_file(folder / HDF5, track_order=True) as file:
+            for i, part in enumerate(_parts(episodes)):
+                _store(file.create_group(f"episode_{i}"), part, i)
         labels = {key: array.tolist() for key, array in label_entries(episodes).items()}
         storage.update_metadata(
-            {"dataset_id": _id(path), "minari_version": minari.__version__, OURS: labels}
+            {
+                "dataset_id": _id(path),
+                "minari_version": minari.__version__,
+                "total_episodes": len(episodes),
+                "total_steps": episodes.steps,
+                "dataset_size": storage.get_size(),
+                OURS: labels,
+            }
         )
-        buffer = minari.data_collector.EpisodeBuffer
-        storage.update_episodes(buffer(**part) for part in _buffers(episodes))
+
+
+def _store(group: h5py.Group, part: dict[str, Any], number: int) -> None:
+    """Write an episode as Minari does, with chunks of arrays that can grow."""
+    group.attrs["id"] = number
+    group.attrs["total_steps"] = len(part["rewards"])
+    for key, values in part.items():
+        if isinstance(values, dict):
+            group.create_group(key)
+        else:
+            limits = (None, *values.shape[1:])
+            group.create_dataset(key, data=values, chunks=True, maxshape=limits)
 
 
 def _data_folder(path: Path) -> Path | None:
@@ -85,22 +125,63 @@ def _data_folder(path: Path) -> Path | None:
 
 
 def _check_files(folder: Path) -> None:
-    """Raise an error on damage that would make the libraries below hang or crash."""
-    for path in folder.glob("*/*.arrow"):
-        with ipc.open_file(path) as reader:
-            for i in range(reader.num_record_batches):
-                reader.get_batch(i).validate(full=True)
-    for path in folder.glob("*.hdf5"):
-        with h5py.File(path) as file:
-            file.visititems(check_size)
+    """Raise an error on what would make the libraries below hang or crash, or leave the folder."""
+    for path in _files(folder):
+        with _named(path.relative_to(folder)):
+            require_file(path)
+            if path.suffix == ".arrow":
+                _check_arrow(path)
+            elif path.suffix == ".parquet":
+                check_parquet(path)
+            elif path.suffix == ".hdf5":
+                with h5py.File(path, "r") as file:
+                    check_contents(file)
 
 
-def _check_metadata(folder: Path) -> None:
-    """Raise an error if a key is missing; without spaces, Minari would run foreign code."""
-    metadata = json.loads((folder / METADATA).read_text())
-    for key in ("observation_space", "action_space", "total_episodes", "data_format"):
-        if key not in metadata:
-            raise LobsDICEError(f"{METADATA} lacks the key '{key}'")
+def _files(folder: Path) -> Iterator[Path]:
+    """All files in a folder and in those below it."""
+    for name, folders, files in os.walk(folder):
+        here = Path(name)
+        if link := next((f for f in folders if (here / f).is_symlink()), None):
+            raise LobsDICEError(f"{link} is a link to a folder; copy that folder here")
+        yield from (here / file for file in files)
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Add the name of a file in the folder to our errors about it."""
+    try:
+        yield
+    except LobsDICEError as error:
+        raise LobsDICEError(f"{path}: {error}") from error
+
+
+def _check_arrow(path: Path) -> None:
+    size = path.stat().st_size
+    with ipc.open_file(path) as reader:
+        for i in range(reader.num_record_batches):
+            batch = reader.get_batch(i)
+            batch.validate(full=True)
+            check_claim("the table", batch.nbytes, size)
+
+
+def _metadata(folder: Path) -> dict[str, Any]:
+    """The metadata; an error if an entry is missing or has another type.
+
+    Without spaces, Minari would run foreign code to find them.
+    """
+    with _named(Path(METADATA)):
+        metadata = json_object((folder / METADATA).read_bytes())
+        for key, kind in REQUIRED.items():
+            if key not in metadata:
+                raise LobsDICEError(f"there is no key '{key}'")
+            if type(metadata[key]) is not kind:
+                raise LobsDICEError(f"'{key}' must be {KINDS[kind]}, not {metadata[key]!r:.60}")
+        if metadata["data_format"] not in FORMATS:
+            raise LobsDICEError(f"'data_format' must be one of {', '.join(FORMATS)}")
+        if not isinstance(metadata.get(OURS) or {}, dict):
+            raise LobsDICEError(f"'{OURS}' must be an object in braces")
+    return metadata
 
 
 def _episode(data: dict, observe: Callable, act: Callable) -> dict[str, np.ndarray]:
@@ -217,7 +298,7 @@ def _spaces(episodes: Episodes) -> tuple[Any, Any]:
     return observation, spaces.Box(np.array(space.low), np.array(space.high), dtype=np.float64)
 
 
-def _buffers(episodes: Episodes):
+def _parts(episodes: Episodes):
     actions = episodes.actions
     rewards = episodes.rewards
     if rewards is None:

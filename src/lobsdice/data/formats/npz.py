@@ -1,40 +1,63 @@
 """NumPy archives: our own format of episodes, and flat transitions."""
 
+import os
 import zipfile
+from math import prod
 from pathlib import Path
 
 import numpy as np
 
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.files import atomic
+from lobsdice.data.foreign import check_claim
 from lobsdice.data.formats.actions import prepare_actions
+from lobsdice.data.formats.arrays import Arrays
+from lobsdice.data.formats.columns import listed
 from lobsdice.data.formats.flat import read_flat
-from lobsdice.data.formats.metadata import label_entries, labels_of, space_entries, space_of
+from lobsdice.data.formats.metadata import (
+    LABELS,
+    SPACE,
+    label_entries,
+    labels_of,
+    space_entries,
+    space_of,
+)
 from lobsdice.data.formats.options import ReadOptions
 from lobsdice.errors import LobsDICEError
+
+#: The end of the names of an archive's members.
+SUFFIX = ".npy"
 
 REQUIRED = ("observations", "episode_lengths", "terminated")
 
 
 def read(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
     """The episodes in an archive of our own format or of flat transitions, and warnings."""
-    arrays = _load(path)
-    if "episode_lengths" not in arrays:
-        return read_flat(arrays, arrays, options)
+    with zipfile.ZipFile(path) as archive:
+        names = [name[: -len(SUFFIX)] for name in archive.namelist() if name.endswith(SUFFIX)]
+        arrays = Arrays(names, lambda name: _load(archive, name))
+        if "episode_lengths" not in arrays:
+            return read_flat(arrays, arrays, options)
+        return _read_ours(arrays, options)
+
+
+def _read_ours(arrays: Arrays[np.ndarray], options: ReadOptions) -> tuple[Episodes, list[str]]:
     for key in REQUIRED:
         if key not in arrays:
-            raise LobsDICEError(f"there is no '{key}'; the file has {', '.join(arrays)}")
+            raise LobsDICEError(f"there is no '{key}'; the file has {listed(list(arrays.names))}")
     actions, space, notices = None, None, []
     if "actions" in arrays:
-        actions, space, notices = prepare_actions(arrays["actions"], space_of(arrays), options)
+        actions, space, notices = prepare_actions(
+            arrays["actions"], space_of(arrays.take(SPACE)), options
+        )
     episodes = Episodes.from_arrays(
         arrays["observations"],
         lengths=arrays["episode_lengths"],
         terminated=arrays["terminated"],
         actions=actions,
-        rewards=arrays.get("rewards"),
+        rewards=arrays.take(["rewards"]).get("rewards"),
         action_space=space,
-        **labels_of(arrays),
+        **labels_of(arrays.take(LABELS)),
         checked=("actions",),
     )
     return episodes, notices
@@ -55,20 +78,32 @@ def write(path: Path, episodes: Episodes) -> None:
         np.savez(temporary, **{key: array for key, array in arrays.items() if array is not None})
 
 
-def _load(path: Path) -> dict[str, np.ndarray]:
-    with zipfile.ZipFile(path) as archive:
-        members = [name for name in archive.namelist() if name.endswith(".npy")]
-        return {name[: -len(".npy")]: _member(archive, name) for name in members}
+def _load(archive: zipfile.ZipFile, name: str) -> np.ndarray:
+    member = archive.getinfo(name + SUFFIX)
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise LobsDICEError(f"{name} is compressed in a way that NumPy does not use")
+    check_claim(name, member.file_size, min(member.compress_size, _size(archive)))
+    _check_header(archive, member, name)
+    with archive.open(member) as file:
+        return np.lib.format.read_array(file, allow_pickle=False)
 
 
-def _member(archive: zipfile.ZipFile, name: str) -> np.ndarray:
-    with archive.open(name) as file:
-        try:
-            return np.lib.format.read_array(file, allow_pickle=False)
-        except ValueError as error:
-            if "allow_pickle" not in str(error):
-                raise
-            raise LobsDICEError(
-                f"{name[: -len('.npy')]} holds Python objects, which are never loaded because they "
-                "can run code; store plain arrays of numbers"
-            ) from error
+def _size(archive: zipfile.ZipFile) -> int:
+    """The bytes of the file."""
+    assert archive.fp is not None
+    return os.fstat(archive.fp.fileno()).st_size
+
+
+def _check_header(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> None:
+    """Raise an error if an array holds objects, or more numbers than its member has bytes."""
+    formats = np.lib.format
+    with archive.open(member) as file:
+        first = formats.read_magic(file) == (1, 0)
+        header = formats.read_array_header_1_0 if first else formats.read_array_header_2_0
+        shape, _, dtype = header(file)
+    if dtype.hasobject:
+        raise LobsDICEError(
+            f"{name} holds Python objects, which are never loaded because they can run code; store "
+            "plain arrays of numbers"
+        )
+    check_claim(name, prod(shape) * max(1, dtype.itemsize), member.file_size, ratio=1)
