@@ -1,4 +1,8 @@
-"""Progress for users who wait: a bar on a terminal, plain lines anywhere else."""
+"""All that users see on a terminal: results, messages, and progress while they wait.
+
+Names of files, sources and columns come from strangers. Here they are shown as they are: no markup
+is read in them, and no control character of theirs reaches the terminal.
+"""
 
 import threading
 import time
@@ -15,9 +19,11 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from lobsdice.errors import plain
+
 #: Results go to `out` and messages to `err`, so that `--json | jq` works.
-out = Console(soft_wrap=True)
-err = Console(stderr=True, soft_wrap=True)
+out = Console(soft_wrap=True, markup=False, emoji=False)
+err = Console(stderr=True, soft_wrap=True, markup=False, emoji=False)
 
 Advance = Callable[..., None]
 SECONDS_BETWEEN_LINES = 5.0
@@ -28,8 +34,8 @@ PATIENCE = 2.0
 @contextmanager
 def progress(description: str, total: int) -> Iterator[Advance]:
     """Yield `advance(n=1, note="")`, to be called as work gets done; the bar shows the note."""
-    show = _bar if err.is_terminal else _lines
-    with show(description, total) as advance:
+    show_progress = _bar if err.is_terminal else _lines
+    with show_progress(plain(description), total) as advance:
         yield advance
 
 
@@ -37,7 +43,7 @@ def progress(description: str, total: int) -> Iterator[Advance]:
 def waiting(description: str) -> Iterator[None]:
     """Show that work of unknown length goes on, once it has lasted `PATIENCE` seconds."""
     with Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TimeElapsedColumn(),
         console=err,
@@ -56,25 +62,30 @@ def waiting(description: str) -> Iterator[None]:
 
 def _show_waiting(bar: Progress, description: str) -> None:
     if err.is_terminal:
-        bar.add_task(description, total=None)
+        bar.add_task(plain(description), total=None)
     else:
         say(f"{description} ...")
 
 
 def say(line: str) -> None:
-    """Print a plain line on standard error."""
-    err.print(line, markup=False, highlight=False)
+    """Print a line on standard error."""
+    err.print(plain(line), highlight=False)
+
+
+def show(line: str) -> None:
+    """Print a line on standard output."""
+    out.print(plain(line), highlight=False)
 
 
 @contextmanager
 def _bar(description: str, total: int) -> Iterator[Advance]:
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
+        TextColumn("{task.fields[note]}", markup=False),
     )
     with Progress(*columns, console=err) as bar:
         task = bar.add_task(description, total=total, note="")

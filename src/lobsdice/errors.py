@@ -1,7 +1,14 @@
 """Errors and warnings that users see, and the words that their sentences share."""
 
 import importlib
+import re
 from typing import Any
+
+#: Sequences that colour text on a terminal, which other packages put into their messages.
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+#: Characters that a terminal obeys or cannot show: controls, line separators, marks that reverse
+#: the direction of text, and the bytes of a file name that are not UTF-8.
+UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class LobsDICEError(Exception):
@@ -35,3 +42,12 @@ def missing(package: str, *, needed_by: str, extra: str) -> LobsDICEError:
 def plural(count: int, noun: str) -> str:
     """A count and its noun, such as `1 run` or `2,000 steps`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def plain(text: str) -> str:
+    r"""Text from a user or a file as one line that does nothing to a terminal: `\x1b` for ESC."""
+    return UNSAFE.sub(lambda found: _escaped(found[0]), COLOUR.sub("", text))
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode()

@@ -1,7 +1,5 @@
-"""`python -m lobsdice.cli`, for systems without the `lobsdice` script on the path."""
+"""`python -m lobsdice.cli`, another name of `python -m lobsdice`."""
 
-import sys
+import runpy
 
-from lobsdice.cli import main
-
-sys.exit(main())
+runpy.run_module("lobsdice", run_name="__main__")

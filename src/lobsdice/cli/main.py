@@ -4,16 +4,19 @@ tyro's own subcommands would import every command, and JAX with them.
 """
 
 import inspect
+import io
 import os
 import re
 import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
+from typing import Any
 
+from lobsdice.cli.process import leave, own_process
 from lobsdice.cli.table import ROOT, Command, Group
-from lobsdice.errors import LobsDICEError
+from lobsdice.errors import LobsDICEError, plain
 
 OK, FAILED, USER_ERROR, INTERRUPTED = 0, 1, 2, 130
 HELP = ("-h", "--help")
@@ -27,11 +30,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     # --debug may stand anywhere, so that it can be appended to a line that failed.
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
-    with warnings_in_one_line():
-        return _exit_code(lambda: _dispatch(words), debug)
+    with own_process(), warnings_in_one_line():
+        code = _exit_code(lambda: _dispatch(words), debug)
+    if code == INTERRUPTED and argv is None:
+        leave(code)
+    return code
 
 
 def _dispatch(words: list[str]) -> None:
+    try:
+        _run(words)
+    finally:
+        sys.stdout.flush()  # a closed pipe or a full disk shows here, where it is caught
+
+
+def _run(words: list[str]) -> None:
     if words[:1] == ["--version"]:
         from lobsdice import __version__
 
@@ -42,7 +55,6 @@ def _dispatch(words: list[str]) -> None:
         print(_group_help(path, entry))
     else:
         _parse(path, entry, rest)()
-    sys.stdout.flush()  # a closed pipe shows here, where it is caught, and not at exit
 
 
 def _find(words: list[str]) -> tuple[list[str], Command | Group, list[str]]:
@@ -67,16 +79,29 @@ def _unknown(word: str, path: list[str], group: Group) -> str:
 
 
 def _parse(path: list[str], command: Command, words: list[str]) -> Callable[[], None]:
-    import tyro
-
     if command.audits:  # NumPy, which the next import brings, looks at it once
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    kind, prog = command.load(), " ".join(path)
+    if all(word == plain(word) for word in words):
+        return _parsed(kind, prog, words)
+    # tyro's errors would repeat the words as they are.
+    said = io.StringIO()
+    try:
+        with redirect_stderr(said):
+            return _parsed(kind, prog, words)
+    finally:
+        for line in said.getvalue().splitlines():
+            _say(line)
+
+
+def _parsed(kind: Any, prog: str, words: list[str]) -> Callable[[], None]:
+    import tyro
+
     from lobsdice.cli.arguments import readable_help
 
-    kind = command.load()
     return tyro.cli(
         kind,
-        prog=" ".join(path),
+        prog=prog,
         description=inspect.getdoc(kind),
         args=words,
         config=(tyro.conf.OmitArgPrefixes, tyro.conf.DisallowNone),
@@ -103,9 +128,7 @@ def _exit_code(job: Callable[[], None], debug: bool) -> int:
         return _failed(f"error: {error}", USER_ERROR, debug)
     except KeyboardInterrupt:
         return _failed("interrupted", INTERRUPTED, debug)
-    except BrokenPipeError:
-        # The reader of our output has closed it. Python must not complain when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader of our output has closed it
         return FAILED
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else FAILED
@@ -117,9 +140,15 @@ def _exit_code(job: Callable[[], None], debug: bool) -> int:
 
 def _failed(message: str, code: int, debug: bool) -> int:
     if debug:
-        traceback.print_exc()
-    print(_for_the_shell(message), file=sys.stderr)
+        for line in traceback.format_exc().splitlines():
+            _say(line)
+    _say(_for_the_shell(message))
     return code
+
+
+def _say(line: str) -> None:
+    """Print a line on standard error; `console.say` does so too, but needs time to be imported."""
+    print(plain(line), file=sys.stderr)
 
 
 @contextmanager
@@ -127,7 +156,7 @@ def warnings_in_one_line() -> Iterator[None]:
     """Show warnings as `warning: ...` on standard error, without the source line they come from."""
 
     def show(message, category, filename, lineno, file=None, line=None):
-        print(_for_the_shell(f"warning: {message}"), file=sys.stderr)
+        _say(_for_the_shell(f"warning: {message}"))
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from rich import box
-from rich.markup import escape
 from rich.table import Table
 
 from lobsdice import console
-from lobsdice.errors import plural
+from lobsdice.errors import plain, plural
 
 Report = dict[str, Any]
 
@@ -50,7 +49,7 @@ def print_facts(title: str, report: Report) -> None:
     table.add_column(overflow="fold")
     for key, value in report.items():
         if key not in NOT_FACTS and value is not None:
-            table.add_row(key.replace("_", " "), _text(value))
+            _add_row(table, key.replace("_", " "), _text(value))
     console.out.print(table)
 
 
@@ -62,7 +61,7 @@ def print_summary(reports: list[Report]) -> None:
         table.add_column(name, justify="right")
     for report in reports:
         counts = (f"{report[key]:,}" for key in ("episodes", "steps", "terminated"))
-        table.add_row(report["path"], *counts, _spread(report["returns"]))
+        _add_row(table, report["path"], *counts, _spread(report["returns"]))
     console.out.print(table)
 
 
@@ -73,14 +72,14 @@ def print_rows(rows: list[Report], columns: tuple[str, ...]) -> None:
         # One word a line keeps columns as narrow as their values.
         table.add_column(name.replace("_", "\n"), overflow="fold")
     for row in rows:
-        table.add_row(*(_text(row[name]) for name in columns))
+        _add_row(table, *(_text(row[name]) for name in columns))
     console.out.print(table)
 
 
 def print_written(paths: list[Path]) -> None:
     """Print one line for each file that was written."""
     for path in paths:
-        console.out.print(f"wrote {path}", markup=False, highlight=False)
+        console.show(f"wrote {path}")
 
 
 def _print_features(name: str, statistics: Report, names: list[str] | None = None) -> None:
@@ -90,12 +89,17 @@ def _print_features(name: str, statistics: Report, names: list[str] | None = Non
         table.add_column(key, justify="right")
     columns = zip(*(statistics[key] for key in STATISTICS), strict=True)
     for i, values in enumerate(columns):
-        table.add_row(escape(names[i]) if names else str(i), *map(_number, values))
+        _add_row(table, names[i] if names else str(i), *map(_number, values))
     console.out.print(table)
 
 
 def _table(title: str | None) -> Table:
+    title = title and plain(title)
     return Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+
+
+def _add_row(table: Table, *cells: str) -> None:
+    table.add_row(*map(plain, cells))
 
 
 def _text(value: Any) -> str:

@@ -62,10 +62,10 @@ def _print(report: output.Report) -> None:
     for name in ("expert", "offline"):
         output.print_facts(name, {k: v for k, v in report[name].items() if k != "remarks"})
         for remark in report[name]["remarks"]:
-            print(f"{name}: {remark}")
+            console.show(f"{name}: {remark}")
     ends = report["ends"]
     for sentence in (ends["summary"], ends["reading"], *ends["remarks"]):
-        print(f"ends: {sentence}")
+        console.show(f"ends: {sentence}")
     output.print_facts("nearest offline transitions", report["coverage"])
     output.print_facts("discriminator", report["discriminator"])
     output.print_facts("share nearest to each source", report["sources"])
@@ -73,15 +73,15 @@ def _print(report: output.Report) -> None:
     _print_first("longest uncovered parts", report["uncovered"])
     if report["leaked_pairs"]:
         count = plural(report["leaked_pairs"], "demonstrated transition")
-        print(f"LEAK: {count} occur in the offline data, with their actions")
+        console.show(f"LEAK: {count} occur in the offline data, with their actions")
     if report["rate"]:
-        print(f"RATES: {report['rate']['remark']}")
+        console.show(f"RATES: {report['rate']['remark']}")
     for sentence in ends["warnings"]:
-        print(f"ENDS: {sentence}")
-    print(f"{report['verdict'].upper()}: {report['reason']}")
+        console.show(f"ENDS: {sentence}")
+    console.show(f"{report['verdict'].upper()}: {report['reason']}")
 
 
 def _print_first(title: str, rows: list[output.Report]) -> None:
     if rows:
-        print(f"{title} ({min(SHOWN, len(rows))} of {len(rows)}):")
+        console.show(f"{title} ({min(SHOWN, len(rows))} of {len(rows)}):")
         output.print_rows(rows[:SHOWN], tuple(rows[0]))

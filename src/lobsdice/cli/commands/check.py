@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from lobsdice import console
 from lobsdice.cli import output
 from lobsdice.cli.arguments import Files
 from lobsdice.data.ends import compare_ends
@@ -48,7 +49,7 @@ class Check:
             return output.print_json(report | {"ends": asdict(ends)})
         output.print_facts("Training data", report)
         for sentence in (ends.summary, ends.reading, *ends.remarks):
-            print(f"ends: {sentence}")
+            console.show(f"ends: {sentence}")
 
 
 def report_of(data: Data) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
+from lobsdice import console
 from lobsdice.cli import output
 from lobsdice.cli.arguments import Out
 from lobsdice.data.description import describe
@@ -64,7 +65,7 @@ class Collect:
         if self.json:
             return output.print_json(reports)
         output.print_summary(reports)
-        print(f"wrote {self.out}")
+        console.show(f"wrote {self.out}")
 
     def counts(self) -> dict[str, int]:
         """Return the number of episodes of each source; sources that were not named follow."""

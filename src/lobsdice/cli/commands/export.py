@@ -75,8 +75,10 @@ class Export:
         if self.json:
             return output.print_json({"differences": differences, "observations": source})
         for path, found in differences.items():
-            print(f"wrote {path}: agrees with the policy to {found:.1e} of the actions' range")
-        print(f"observations: {source}")
+            console.show(
+                f"wrote {path}: agrees with the policy to {found:.1e} of the actions' range"
+            )
+        console.show(f"observations: {source}")
 
     def check_paths(self) -> None:
         """Raise unless there is something to write, and nothing in the way."""

@@ -60,6 +60,6 @@ class Play:
         if self.json:
             return output.print_json({"returns": found, "video": self.video and str(self.video)})
         for i, value in enumerate(found):
-            print(f"episode {i}: return {value:.1f}")
+            console.show(f"episode {i}: return {value:.1f}")
         if self.video is not None:
-            print(f"wrote {self.video}")
+            console.show(f"wrote {self.video}")

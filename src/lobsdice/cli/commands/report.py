@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
+from lobsdice import console
 from lobsdice.cli.arguments import Page, readable
 from lobsdice.errors import LobsDICEError
 
@@ -48,7 +49,7 @@ class Report:
         out = self.out or self.folder / ("comparison.html" if self.compare else "report.html")
         run = read_run(self.folder)
         write_page(out, self.comparison(run) if self.compare else self.report(run))
-        print(f"wrote {out}")
+        console.show(f"wrote {out}")
 
     def report(self, run: "RunRecord") -> str:
         """Return the page of one run folder."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
+from lobsdice import console
 from lobsdice.cli import output
 from lobsdice.cli.arguments import readable
 from lobsdice.errors import LobsDICEError
@@ -54,9 +55,9 @@ class Select:
         output.print_rows([{k: report.get(k, "-") for k in columns} for report in reports], columns)
         best, kept = found[0], next((candidate for candidate in found if candidate.policy), None)
         if kept is not best:
-            print(f"run {best.run} of {best.folder} has no policy of step {best.step}")
+            console.show(f"run {best.run} of {best.folder} has no policy of step {best.step}")
         if kept is not None:
-            print(f"take {kept.policy}, of step {kept.step}")
+            console.show(f"take {kept.policy}, of step {kept.step}")
 
     def choices(self) -> "list[Choice]":
         """Read the folders and leave out those without runs; a single folder must have some."""

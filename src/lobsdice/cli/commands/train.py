@@ -79,7 +79,7 @@ def print_outcome(report: Mapping[str, Any]) -> None:
         values = [row[name] for row in report["runs"] if name in row]
         if values:
             spread = f" ± {np.std(values):.2f} over {len(values)} seeds" if len(values) > 1 else ""
-            print(f"{name} after {report['steps']} steps: {np.mean(values):.2f}{spread}")
+            console.show(f"{name} after {report['steps']} steps: {np.mean(values):.2f}{spread}")
     for failure in report["failures"]:
-        print(f"stopped early: {failure}")
-    print(f"policies: {report['policies']}")
+        console.show(f"stopped early: {failure}")
+    console.show(f"policies: {report['policies']}")
