@@ -28,7 +28,9 @@ def make_run(folder: Path, policies: list[Policy | None], **settings) -> Path:
     """Write a run folder; `None` stands for the policy of a run that failed early."""
     run = RunFolder(folder)
     about = {"settings": Recipe(algorithm=BC(), out=folder).to_plain() | settings}
-    run.begin({"runs": [{}] * len(policies)}, about, resume=False)
+    member = {"algorithm": {"name": "BC"}, "options": {"steps": 1}, "seed": 0, "data": 0}
+    config = {"runs": [member] * len(policies), "data": [{"fingerprint": "made"}]}
+    run.begin(config, about, resume=False)
     for number, policy in enumerate(policies):
         if policy is not None:
             policy.save(run.policy_path("last", number))

@@ -100,6 +100,6 @@ def test_labels_are_asked_for_where_they_are_needed(files, tmp_path):
 
 
 def test_a_run_folder_that_was_moved_knows_where_it_is(tmp_path):
-    folder = make_run(tmp_path / "run", [], env="CartPole-v1")
+    folder = make_run(tmp_path / "run", [None], env="CartPole-v1")
     recipe = read_recipe(folder.rename(tmp_path / "moved"))
     assert recipe.out == tmp_path / "moved" and recipe.environment == "CartPole-v1"

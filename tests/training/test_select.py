@@ -18,7 +18,8 @@ POLICY = make_policy(Box((-1.0,), (1.0,)))
 def make_run(path, measures, *, data="d", hold_out=True, policies=True):
     """A folder whose runs log, step by step, the given values of the criterion."""
     folder = RunFolder(path)
-    member = {"data": 0, "options": {"hold_out": hold_out}}
+    options = {"steps": 30, "hold_out": hold_out}
+    member = {"algorithm": {"name": "BC"}, "options": options, "seed": 5, "data": 0}
     config = {"runs": [member] * len(measures), "data": [{"fingerprint": data}]}
     folder.begin(config, {}, resume=False)
     rows = [

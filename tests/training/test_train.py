@@ -202,7 +202,7 @@ SOUND, OTHER = Growing(), Growing(policy_rate=1e-3)
 #: Its policy is worse after each step than before.
 ERRATIC = Growing(growth=1.5)
 #: Its outputs overflow in the second chunk of five steps.
-ABSURD = Growing(growth=300.0)
+ABSURD = Growing(growth=50.0)
 
 
 def test_a_run_that_fails_stops_with_step_quantity_and_hint(tmp_path, single_precision):

@@ -1,6 +1,7 @@
 """Atomic writing of files, CSV tables, and the folder of the cache."""
 
 import csv
+import io
 import os
 import secrets
 import shutil
@@ -17,16 +18,19 @@ def atomic(path: str | Path) -> Iterator[Path]:
     """A temporary path for a file or a folder, which replaces `path` at the end of the block.
 
     Readers see the old contents or the new ones, never a part. If the block raises an error, or the
-    disk is full, `path` stays as it was.
+    disk is full, `path` stays as it was. After the block the new contents are on the disk, where
+    they survive a power cut.
     """
     path = Path(path)
     temporary, old = _beside(path), _beside(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
+        sync(temporary)  # a rename may reach the disk before the contents do
         if temporary.is_dir() and path.is_dir():
             os.replace(path, old)  # a folder cannot replace a folder that is not empty
         os.replace(temporary, path)
+        sync_folder(path.parent)
     except OSError as error:
         raise LobsDICEError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
@@ -34,6 +38,26 @@ def atomic(path: str | Path) -> Iterator[Path]:
             os.replace(old, path)
         for leftover in (temporary, old):
             _remove(leftover)
+
+
+def sync(path: Path) -> None:
+    """Write a file, or a folder and all that is in it, from the system's memory to the disk."""
+    if path.is_dir():
+        for part in path.iterdir():
+            sync(part)
+        return sync_folder(path)
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
+
+
+def sync_folder(path: Path) -> None:
+    """Write the names in a folder to the disk."""
+    with suppress(OSError):  # Windows and some network disks cannot
+        number = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
 
 
 def _beside(path: Path) -> Path:
@@ -51,12 +75,19 @@ def _remove(path: Path) -> None:
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]], *, line_end: str = "\n") -> Path:
     """Write rows as CSV and return the path. Columns are in the order of their first appearance."""
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    with atomic(path) as temporary, temporary.open("w", newline="") as file:
-        writer = csv.DictWriter(file, columns, restval="", lineterminator=line_end)
-        writer.writeheader()
-        writer.writerows(rows)
+    with atomic(path) as temporary:
+        temporary.write_bytes(csv_bytes(rows, line_end=line_end))
     return path
+
+
+def csv_bytes(rows: Sequence[Mapping[str, Any]], *, line_end: str = "\n") -> bytes:
+    """The contents of the file that `write_csv` writes."""
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, restval="", lineterminator=line_end)
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
 
 
 def cache_folder() -> Path:

@@ -2,48 +2,63 @@
 
     config.json              everything that determines the runs, and the versions of packages
     metrics.csv              tidy rows: step, run, seed, returns, losses
-    checkpoint.safetensors   the state of all runs, the step, and a hash of the configuration
     policies/                last-<run>.safetensors, best-<run>, selected-<run>
+    checkpoint.safetensors   the state of all runs, the step, a hash of the configuration, and
+                             copies of metrics.csv and of the policies, all with checksums
+    checkpoint-previous.safetensors    the checkpoint before
+    lock                     exists while a process trains here
 
 Each file is replaced atomically, the checkpoint last. So a run that is killed at any moment can
-continue from its last checkpoint and end with the same bits.
+continue from its last checkpoint and end with the same bits. A file that is damaged is written
+again from the checkpoint. If the checkpoint is damaged, the one before takes its place.
 """
 
 import csv
 import hashlib
+import io
 import json
+import os
+import shutil
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 from lobsdice import __version__
-from lobsdice.data.files import atomic, write_csv
+from lobsdice.console import say
+from lobsdice.data.files import atomic, csv_bytes
 from lobsdice.data.prepare import Data
 from lobsdice.errors import LobsDICEError
 from lobsdice.policies.policy import Policy, load_policy
-from lobsdice.training.loggers import Row
-from lobsdice.training.settings import differences, flatten
+from lobsdice.training.checkpoint import (
+    METRICS,
+    Checkpoint,
+    DamagedError,
+    named_leaves,
+    opened,
+    packed,
+)
+from lobsdice.training.loggers import NAMES, Row
+from lobsdice.training.settings import differences, flatten, misfit, too_deep
 
-CONFIG, METRICS, CHECKPOINT = "config.json", "metrics.csv", "checkpoint.safetensors"
-#: The key of a checkpoint's metadata that holds everything but the arrays.
-FACTS = "lobsdice_checkpoint"
-
-
-class Checkpoint(NamedTuple):
-    """Everything that is needed to continue a fleet."""
-
-    step: int
-    state: Any
-    failures: dict[int, str]
-    """The step and the reason, for each run that has stopped."""
+CONFIG, CHECKPOINT = "config.json", "checkpoint.safetensors"
+PREVIOUS = "checkpoint-previous.safetensors"
+#: The cells of a line of a CSV file that are not empty, as text.
+Line = dict[str, str]
+#: What config.json must have at least.
+SHAPE = {
+    "run": {
+        "runs": [{"algorithm": {"name": str}, "options": {"steps": int}, "seed": int, "data": int}],
+        "data": [{"fingerprint": str}],
+    },
+    "made_with": dict,
+    "about": dict | None,
+}
 
 
 @dataclass(frozen=True)
@@ -51,25 +66,32 @@ class RunFolder:
     """The folder of one fleet."""
 
     path: Path
+    fingerprint: str | None = None
+    """The hash of the configuration that this process trains; None if it only reads."""
 
-    def begin(self, run: Mapping[str, Any], about: Mapping[str, Any], *, resume: bool) -> None:
-        """Write config.json, or with `resume` check that the folder holds the same runs."""
-        if not resume:
+    def begin(
+        self, run: Mapping[str, Any], about: Mapping[str, Any], *, resume: bool
+    ) -> "RunFolder":
+        """Write config.json, or with `resume` check that the folder holds the same runs.
+
+        Returns the folder to write to.
+        """
+        if resume:
+            config = self.config()
+            refuse_change(self.path, config["run"], json.loads(json.dumps(run)))
+            _warn_of_change(config["made_with"], made_with())
+            self._sweep()
+        else:
             self.refuse_existing()
             config = {"run": run, "made_with": made_with(), "about": about}
-            with atomic(self.path / CONFIG) as temporary:
-                temporary.write_text(json.dumps(config, indent=2) + "\n")
-            return
-        config = self.config()
-        refuse_change(self.path, config["run"], json.loads(json.dumps(run)))
-        _warn_of_change(config["made_with"], made_with())
-        self._sweep()
+            self._write(CONFIG, (json.dumps(config, indent=2) + "\n").encode())
+        return replace(self, fingerprint=_digest(run))
 
     def refuse_existing(self) -> None:
         """Raise if the folder already holds runs."""
-        if self.path.exists() and not self.path.is_dir():
+        if os.path.exists(self.path) and not self.path.is_dir():
             raise LobsDICEError(f"{self.path} is a file, but runs need a folder")
-        if any((self.path / name).exists() for name in (CONFIG, CHECKPOINT)):
+        if any(os.path.exists(self.path / name) for name in (CONFIG, CHECKPOINT, PREVIOUS)):
             raise LobsDICEError(
                 f"{self.path} already holds a run; resume it, or choose another folder"
             )
@@ -78,62 +100,85 @@ class RunFolder:
         """The contents of config.json."""
         path = self.path / CONFIG
         try:
-            config = json.loads(path.read_text())
-            if set(config) != {"run", "made_with", "about"}:
-                raise ValueError("it has other keys than lobsdice writes")
+            config = json.loads(path.read_text(encoding="utf-8"))
+            _check_config(config)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise LobsDICEError(f"{self.path} is not a run folder") from error
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, RecursionError) as error:
             raise LobsDICEError(f"{path} cannot be read: {error}") from error
         return config
 
-    def write_rows(self, rows: Sequence[Row]) -> None:
-        """Replace metrics.csv."""
-        write_csv(self.path / METRICS, rows, line_end="\r\n")
+    def write_rows(self, rows: Sequence[Row]) -> bytes:
+        """Replace metrics.csv and return its contents."""
+        return self._write(METRICS, csv_bytes(rows, line_end="\r\n"))
 
-    def rows(self, *, until: int | None = None) -> list[Row]:
-        """The rows of metrics.csv; with `until`, only those up to that step."""
-        rows = read_rows(self.path / METRICS)
-        if not all(isinstance(row.get("run"), int) for row in rows):
-            raise LobsDICEError(f"{self.path / METRICS} is damaged: some rows have no run")
-        return [row for row in rows if until is None or row["step"] <= until]
+    def write_policy(self, which: str, run: int, policy: Policy) -> bytes:
+        """Replace a policy of a run and return the contents of its file."""
+        path = self.policy_path(which, run)
+        policy.save(path)
+        return path.read_bytes()
+
+    def rows(self) -> list[Row]:
+        """The rows of metrics.csv; raises if rows are missing that the checkpoint knows."""
+        # The checkpoint first: training may write both files meanwhile, and metrics.csv first.
+        known = self._known_lines()
+        path = self.path / METRICS
+        lines = read_lines(path) if path.exists() else []
+        if lines[: len(known)] != known:
+            raise LobsDICEError(
+                f"{path} is damaged: it is not what the checkpoint remembers; "
+                f"`lobsdice resume {self.path}` restores it"
+            )
+        return _rows(path, lines, names=NAMES)
 
     def write_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """Replace the checkpoint."""
-        step, state, failures = checkpoint
-        arrays = {name: np.ascontiguousarray(leaf) for name, leaf in named_leaves(state)}
-        facts = {"step": step, "failures": failures, "config": self._digest()}
-        metadata = {FACTS: json.dumps(facts)}
-        with atomic(self.path / CHECKPOINT) as temporary:
-            temporary.write_bytes(save(arrays, metadata=metadata))
+        """Replace the checkpoint, and keep the last one beside it."""
+        assert self.fingerprint, "only a folder that `begin` returned can be written to"
+        if (self.path / CHECKPOINT).exists():
+            with atomic(self.path / PREVIOUS) as temporary:
+                _link(self.path / CHECKPOINT, temporary)
+        self._write(CHECKPOINT, packed(checkpoint, self.fingerprint))
 
     def read_checkpoint(self, like: Any) -> Checkpoint | None:
-        """The last checkpoint, or None; its state has the structure of `like`."""
-        path = self.path / CHECKPOINT
-        if not path.exists():
+        """The newest sound checkpoint, or None; its state has the structure of `like`."""
+        found = self._newest(like)
+        return found and found[1]
+
+    def restore(self, like: Any) -> Checkpoint | None:
+        """Read the newest sound checkpoint, and put all files back to what they were with it."""
+        found = self._newest(like)
+        if found is None:
             return None
-        names = [name for name, _ in named_leaves(like)]
-        with _opened(path) as (file, facts):
-            if not set(names) <= set(file.keys()):
-                raise LobsDICEError(f"{path} holds other networks than this version of lobsdice")
-            leaves = [file.get_tensor(name) for name in names]
-        fits = [x.shape for x in leaves] == [x.shape for x in jax.tree.leaves(like)]
-        if not fits or facts["config"] != self._digest():
-            raise LobsDICEError(f"{path} does not belong to the run of {self.path / CONFIG}")
-        state = jax.tree.unflatten(jax.tree.structure(like), map(jax.numpy.asarray, leaves))
-        return Checkpoint(facts["step"], state, facts["failures"])
+        path, checkpoint = found
+        if METRICS not in checkpoint.files:
+            raise LobsDICEError(
+                f"{path} was written by an earlier version of lobsdice, without checksums; "
+                "this version cannot resume it"
+            )
+        if path.name == PREVIOUS:
+            _move(path, self.path / CHECKPOINT)
+        self._tell_damage(checkpoint.files[METRICS])
+        for name, contents in checkpoint.files.items():
+            if _contents(self.path / name) != contents:
+                self._write(name, contents)
+        return checkpoint
+
+    def forget_checkpoint(self) -> None:
+        """Remove the checkpoints, from which nothing continues any more."""
+        for name in (PREVIOUS, CHECKPOINT):
+            (self.path / name).unlink(missing_ok=True)
 
     def failures(self) -> dict[int, str]:
         """The step and the reason, for each run that had stopped at the last checkpoint."""
-        path = self.path / CHECKPOINT
-        if not path.exists():
+        path = self._checkpoint_paths()[:1]
+        if not path:
             return {}
-        with _opened(path) as (_, facts):
-            return facts["failures"]
+        with opened(path[0]) as file:
+            return file.failures
 
     def policy_path(self, which: str, run: int) -> Path:
         """The file of a run's `last`, `best` or `selected` policy."""
-        return self.path / "policies" / f"{which}-{run}.safetensors"
+        return self.path / policy_name(which, run)
 
     def policies(self, which: str = "last") -> dict[int, Policy]:
         """The `last`, `best` or `selected` policy of each run; runs that failed early have none."""
@@ -143,54 +188,161 @@ class RunFolder:
             raise LobsDICEError(f"{self.path} holds no {which} policies (yet)")
         return found
 
-    def _digest(self) -> str:
-        """The hash of the configuration, which includes the data's."""
-        text = json.dumps(self.config()["run"], sort_keys=True)
-        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    def _checkpoint_paths(self) -> list[Path]:
+        """The files of checkpoints that exist, the newest first."""
+        paths = [self.path / name for name in (CHECKPOINT, PREVIOUS)]
+        return [path for path in paths if path.exists()]
+
+    def _newest(self, like: Any) -> tuple[Path, Checkpoint] | None:
+        """The newest sound checkpoint and its file; a warning tells if it is not the newest."""
+        paths = self._checkpoint_paths()
+        why = f"{self.path / CHECKPOINT} is missing"
+        for path in paths:
+            try:
+                checkpoint = self._read(path, like)
+            except DamagedError as error:
+                if path == paths[-1]:
+                    raise
+                why = str(error)
+                continue
+            if path.name == PREVIOUS:
+                say(f"warning: {why}; the checkpoint before it, of step {checkpoint.step}, is used")
+            return path, checkpoint
+        return None
+
+    def _read(self, path: Path, like: Any) -> Checkpoint:
+        names = [name for name, _ in named_leaves(like)]
+        with opened(path) as file:
+            if not set(names) <= file.names:
+                raise LobsDICEError(f"{path} holds other networks than this version of lobsdice")
+            leaves = [file.array(name) for name in names]
+            files = {name: file.file(name) for name in file.files()}
+        fits = [x.shape for x in leaves] == [x.shape for x in jax.tree.leaves(like)]
+        fingerprint = self.fingerprint or _digest(self.config()["run"])
+        if not fits or file.config != fingerprint:
+            raise LobsDICEError(f"{path} does not belong to the run of {self.path / CONFIG}")
+        state = jax.tree.unflatten(jax.tree.structure(like), map(jax.numpy.asarray, leaves))
+        return Checkpoint(file.step, state, file.failures, files)
+
+    def _known_lines(self) -> list[Line]:
+        """The lines of metrics.csv that the newest sound checkpoint has."""
+        for path in self._checkpoint_paths():
+            with suppress(DamagedError), opened(path) as file:
+                if METRICS not in file.files():
+                    return []
+                return _parse(path, file.file(METRICS))
+        return []
+
+    def _tell_damage(self, known: bytes) -> None:
+        """Say so if metrics.csv is not what the checkpoint remembers."""
+        path = self.path / METRICS
+        try:
+            lines, wanted = read_lines(path), _parse(path, known)
+            sound = lines[: len(wanted)] == wanted
+        except LobsDICEError:
+            sound = False
+        if not sound:
+            say(f"warning: {path} is damaged or missing; the checkpoint's copy replaces it")
+
+    def _write(self, name: str, contents: bytes) -> bytes:
+        with atomic(self.path / name) as temporary:
+            temporary.write_bytes(contents)
+        return contents
 
     def _sweep(self) -> None:
         """Remove the temporary files of a process that was killed while writing."""
-        for name in (CONFIG, METRICS, CHECKPOINT, "policies/*.safetensors"):
+        for name in (CONFIG, METRICS, CHECKPOINT, PREVIOUS, "policies/*.safetensors"):
             path = self.path / name
             for left_over in path.parent.glob(f".{path.stem}.????????{path.suffix}"):
-                left_over.unlink(missing_ok=True)
+                with suppress(OSError):
+                    left_over.unlink()
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """An open checkpoint file, and its contents other than arrays."""
+def policy_name(which: str, run: int) -> str:
+    """The path of a policy within a run folder."""
+    return f"policies/{which}-{run}.safetensors"
+
+
+def _check_config(config: Any) -> None:
+    """Raise a ValueError unless config.json has what lobsdice writes."""
+    if not isinstance(config, dict) or set(config) != {"run", "made_with", "about"}:
+        raise ValueError("it has other keys than lobsdice writes")
+    if too_deep(config):
+        raise ValueError("its settings are nested too deeply")
+    if found := misfit(config, SHAPE):
+        raise ValueError(f"{found}, which lobsdice does not write")
+    run = config["run"]
+    if not run["runs"] or not all(0 <= one["data"] < len(run["data"]) for one in run["runs"]):
+        raise ValueError("its runs do not fit its data")
+
+
+def _digest(run: Mapping[str, Any]) -> str:
+    """The hash of a configuration, which includes the data's."""
+    text = json.dumps(run, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _link(path: Path, other: Path) -> None:
+    """Give a file a second name or, on a disk without such links, a copy."""
     try:
-        with safe_open(path, framework="numpy") as file:
-            facts = json.loads((file.metadata() or {})[FACTS])
-            failures = {int(run): why for run, why in facts["failures"].items()}
-            yield file, facts | {"failures": failures}
-    except (SafetensorError, KeyError, ValueError, OSError) as error:
-        raise LobsDICEError(f"{path} is damaged: {error}") from error
+        os.link(path, other)
+    except OSError:
+        shutil.copyfile(path, other)
+
+
+def _move(path: Path, to: Path) -> None:
+    try:
+        os.replace(path, to)
+    except OSError as error:
+        raise LobsDICEError(f"cannot write {to}: {error.strerror or error}") from error
+
+
+def _contents(path: Path) -> bytes | None:
+    """The contents of a file; None if it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+# ---- Reading CSV files ----
 
 
 def read_rows(path: Path) -> list[Row]:
     """The rows of a CSV file with a column `step`, without empty cells; no rows if no file."""
-    if not path.exists():
-        return []
+    return _rows(path, read_lines(path), names=("step",)) if path.exists() else []
+
+
+def read_lines(path: Path) -> list[Line]:
+    """The lines of a CSV file, without empty cells."""
     try:
-        with path.open(newline="") as file:
-            lines = list(csv.DictReader(file))
-    except (csv.Error, UnicodeError) as error:
+        return _parse(path, path.read_bytes())
+    except OSError as error:
+        raise LobsDICEError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _parse(path: Path, contents: bytes) -> list[Line]:
+    """The lines of the contents of a CSV file; `path` is for errors."""
+    try:
+        text = contents.decode()
+        if "\0" in text:
+            raise ValueError("it has NUL characters")
+        lines = list(csv.DictReader(io.StringIO(text, newline="")))
+    except (csv.Error, ValueError) as error:
         raise LobsDICEError(f"{path} is damaged: {error}") from error
     # csv uses None as the key of surplus cells, and as the value of missing ones.
     if any(None in (*line, *line.values()) for line in lines):
         raise LobsDICEError(f"{path} is damaged: some rows are longer or shorter than its header")
-    rows: list[Row] = [{k: _number(v) for k, v in line.items() if v != ""} for line in lines]
-    if not all(isinstance(row.get("step"), int) for row in rows):
-        raise LobsDICEError(f"{path} is damaged: some rows have no step")
+    return [{k: v for k, v in line.items() if v != ""} for line in lines]
+
+
+def _rows(path: Path, lines: Sequence[Line], *, names: Sequence[str]) -> list[Row]:
+    """The rows of lines, each with a natural number in the columns `names`."""
+    rows: list[Row] = [{k: _number(v) for k, v in line.items()} for line in lines]
+    for name in names:
+        if not all(isinstance(row.get(name), int) and row[name] >= 0 for row in rows):
+            raise LobsDICEError(f"{path} is damaged: some rows have no {name}")
     return rows
-
-
-def named_leaves(tree: Any) -> list[tuple[str, Any]]:
-    """The leaves of a tree with their paths, such as `.nets.policy.net.weights[0]`."""
-    return [
-        (jax.tree_util.keystr(path), x) for path, x in jax.tree_util.tree_leaves_with_path(tree)
-    ]
 
 
 def fingerprint(data: Data, *, with_ends: bool = True) -> str:

@@ -35,8 +35,11 @@ from lobsdice.training.fleet import Fleet
 from lobsdice.training.folder import RunFolder
 from lobsdice.training.loggers import Logger, TensorBoard, WandB
 from lobsdice.training.recorder import Evaluate
+from lobsdice.training.settings import wrong_field
 from lobsdice.training.train import Run, train_fleet
 
+#: Runs in one program at most.
+MOST_SEEDS = 10_000
 #: What follows an end, in words.
 AFTER_AN_END: Mapping[Terminal, str] = {
     "restart": "after an end a new start follows",
@@ -104,6 +107,7 @@ class Recipe:
             resume=resume,
             loggers=loggers,
             about=about,
+            evaluation=self.evaluation_settings(),
         )
 
     def about(self, command: list[str]) -> dict[str, Any]:
@@ -129,6 +133,8 @@ class Recipe:
 
     def fleet(self, recordings: Recordings) -> Fleet:
         """Return one run per random seed, on the prepared recordings."""
+        if self.seeds > MOST_SEEDS:
+            raise LobsDICEError(f"seeds is {self.seeds}; it must be at most {MOST_SEEDS}")
         data = self._prepare(*recordings)
         members = (Member(self.algorithm, seed, 0, self.training) for seed in range(self.seeds))
         return Fleet(tuple(members), (data,))
@@ -161,6 +167,11 @@ class Recipe:
             return None
         make(name)  # a wrong name is an error now, and not at the first evaluation
         return lambda policies: summaries(policies, name, episodes=self.episodes)
+
+    def evaluation_settings(self) -> dict[str, Any] | None:
+        """Return all that evaluations depend on; None without an environment."""
+        name = self.environment
+        return {"environment": name, "episodes": self.episodes} if name else None
 
     def loggers(self, about: Mapping[str, Any]) -> list[Logger]:
         """Return the loggers that were asked for."""
@@ -198,11 +209,12 @@ class Recipe:
                 "preparation": Preparation,
                 "read": ReadOptions,
             }
-            nested: Any = {key: kind(**_with_tuples(plain[key])) for key, kind in kinds.items()}
+            nested: Any = {key: _made(kind, plain[key]) for key, kind in kinds.items()}
             known = {f.name for f in fields(Recipe)} & set(plain)
             flat = {key: _with_tuples(plain)[key] for key in known}
+            _refuse_wrong(Recipe, {k: x for k, x in flat.items() if k not in kinds})
             return Recipe(**flat | nested | {"out": Path(plain["out"])})
-        except (AttributeError, KeyError, TypeError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise LobsDICEError(
                 f"the settings were written by another version of lobsdice: {error}"
             ) from error
@@ -246,10 +258,10 @@ class Recipe:
 
 def read_recipe(folder: Path) -> Recipe:
     """Return the recipe that a run folder was made by; `out` is where the folder is now."""
-    about = RunFolder(folder).config()["about"]
-    if "settings" not in about:
+    settings = (RunFolder(folder).config()["about"] or {}).get("settings")
+    if not isinstance(settings, dict):
         raise LobsDICEError(f"{folder} was not made by `lobsdice train`")
-    return Recipe.from_plain(about["settings"] | {"out": str(folder)})
+    return Recipe.from_plain(settings | {"out": str(folder)})
 
 
 def _upgraded(plain: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -267,6 +279,17 @@ def _upgraded(plain: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _absolute(path: str) -> str:
     return str(Path(path).resolve()) if Path(path).exists() else path
+
+
+def _made(kind: Any, plain: Mapping[str, Any]) -> Any:
+    """Return a dataclass from plain data; raise a ValueError if a value has the wrong type."""
+    _refuse_wrong(kind, plain)
+    return kind(**_with_tuples(plain))
+
+
+def _refuse_wrong(kind: type, plain: Mapping[str, Any]) -> None:
+    if wrong := wrong_field(kind, plain):
+        raise ValueError(wrong)
 
 
 def _with_tuples(plain: Mapping[str, Any]) -> dict[str, Any]:

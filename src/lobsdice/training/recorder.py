@@ -11,9 +11,10 @@ import numpy as np
 from lobsdice.console import say
 from lobsdice.errors import LobsDICEError
 from lobsdice.policies.policy import Policy, load_policy
+from lobsdice.training.checkpoint import METRICS, Checkpoint
 from lobsdice.training.engine import State
 from lobsdice.training.fleet import Fleet, Means, Progress, in_background
-from lobsdice.training.folder import Checkpoint, RunFolder
+from lobsdice.training.folder import RunFolder, policy_name
 from lobsdice.training.loggers import Logger, Row
 from lobsdice.training.select import CRITERION
 
@@ -43,15 +44,23 @@ class Recorder:
     failures: dict[int, str] = field(default_factory=dict)
     policies: dict[tuple[str, int], Policy] = field(default_factory=dict)
     """The `last`, `best` and `selected` policy of each run, as far as this process knows them."""
+    files: dict[str, bytes] = field(default_factory=dict)
+    """The contents of metrics.csv and of the policies, of which checkpoints have copies."""
     pending: Pending | None = None
 
     def begin(self) -> tuple[int, State]:
         """The step and state to start from: those of the folder's checkpoint, if there is one."""
-        found = self.folder and self.folder.read_checkpoint(jax.eval_shape(self.fleet.begin))
+        found = self.folder and self.folder.restore(jax.eval_shape(self.fleet.begin))
         if not self.folder or not found:
             return 0, self.fleet.begin()
-        self.rows.extend(self.folder.rows(until=found.step))
+        if not 0 <= found.step <= self.fleet.steps:
+            raise LobsDICEError(
+                f"{self.folder.path} has a checkpoint of step {found.step}, "
+                f"but its runs have {self.fleet.steps} steps"
+            )
+        self.rows.extend(self.folder.rows())
         self.failures.update(found.failures)
+        self.files.update(found.files)
         return found.step, found.state
 
     def take(self, now: Progress, measures: Means, evaluate: Evaluate | None) -> None:
@@ -95,8 +104,9 @@ class Recorder:
         for log in self.loggers:
             log(rows)
         if self.folder:
-            self.folder.write_rows(self.rows)
-            self.folder.write_checkpoint(Checkpoint(now.step, now.state, self.failures))
+            self.files[METRICS] = self.folder.write_rows(self.rows)
+            checkpoint = Checkpoint(now.step, now.state, self.failures, self.files)
+            self.folder.write_checkpoint(checkpoint)
 
     def all_policies(self, which: str) -> list[Policy]:
         """The `last`, `best` or `selected` policy of each run, or else its last one."""
@@ -117,7 +127,8 @@ class Recorder:
     def _keep(self, which: str, run: int, policy: Policy) -> None:
         self.policies[which, run] = policy
         if self.folder:
-            policy.save(self.folder.policy_path(which, run))
+            name = policy_name(which, run)
+            self.files[name] = self.folder.write_policy(which, run, policy)
 
     def _kept(self, which: str, run: int) -> Policy | None:
         """The policy of this process or, if it has none, of an earlier one."""

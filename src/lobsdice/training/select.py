@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lobsdice.errors import LobsDICEError
-from lobsdice.training.folder import METRICS, RunFolder
+from lobsdice.training.checkpoint import METRICS
+from lobsdice.training.folder import RunFolder
 from lobsdice.training.loggers import Row
 
 #: The column of metrics.csv that decides; smaller is better.

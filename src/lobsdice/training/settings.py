@@ -1,7 +1,11 @@
-"""Compare settings: nested plain data, such as config.json holds."""
+"""Compare and check settings: nested plain data, such as config.json holds."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+#: Levels of nesting that settings may have.
+DEEPEST = 20
 
 
 def flatten(tree: Any, name: str = "") -> dict[str, Any]:
@@ -23,3 +27,53 @@ def differences(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     names = dict.fromkeys(name for one in settings for name in one)
     values = {name: [one.get(name) for one in settings] for name in names}
     return {name: found for name, found in values.items() if any(x != found[0] for x in found)}
+
+
+def misfit(tree: Any, shape: Any, name: str = "it") -> str | None:
+    """Say which part of some plain data has the wrong type; None if all is well.
+
+    A shape is a type, a list with the shape of all items, or a dictionary with the shapes of the
+    keys that must exist.
+    """
+    if isinstance(shape, Mapping):
+        if not isinstance(tree, Mapping):
+            return f"{name} is not a group of settings"
+        if missing := [key for key in shape if key not in tree]:
+            return f"{name} has no {missing[0]}"
+        parts = [(tree[key], inner, key) for key, inner in shape.items()]
+    elif isinstance(shape, list):
+        if not isinstance(tree, list):
+            return f"{name} is not a list"
+        parts = [(part, shape[0], f"{name}[{i}]") for i, part in enumerate(tree)]
+    else:
+        return None if fits(tree, shape) else f"{name} is {str(tree)[:40]!r}"
+    return next((found for part in parts if (found := misfit(*part))), None)
+
+
+def too_deep(tree: Any, levels: int = DEEPEST) -> bool:
+    """True if plain data has more than so many levels, which would exhaust Python's stack."""
+    parts = tree.values() if isinstance(tree, Mapping) else tree if isinstance(tree, list) else ()
+    return levels < 0 or any(too_deep(part, levels - 1) for part in parts)
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """True if a value from JSON can stand for a field with this annotation."""
+    kind, inner = get_origin(hint), get_args(hint)
+    if kind in (Union, UnionType):
+        return any(fits(value, one) for one in inner)
+    if kind is Literal:
+        return value in inner
+    if kind is tuple:
+        return isinstance(value, list | tuple) and all(fits(one, inner[0]) for one in value)
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, hint) if hint in (str, bool, NoneType, dict) else True
+
+
+def wrong_field(kind: type, values: Mapping[str, Any]) -> str | None:
+    """Say which of the values cannot stand for its field of a dataclass; None if all can."""
+    hints = get_type_hints(kind)
+    wrong = (name for name, value in values.items() if not fits(value, hints.get(name, Any)))
+    return next((f"{name} is {str(values[name])[:40]!r}" for name in wrong), None)

@@ -1,6 +1,7 @@
 """Training as users call it: an algorithm and data in, runs with their policies out."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from lobsdice.policies.policy import Policy
 from lobsdice.training.engine import Options
 from lobsdice.training.fleet import Fleet, default_every, iterate, make_fleet
 from lobsdice.training.folder import RunFolder
+from lobsdice.training.interrupts import interruptible
+from lobsdice.training.lock import locked
 from lobsdice.training.loggers import LiveTable, Logger, Pace, Row
 from lobsdice.training.recorder import Evaluate, Recorder
 
@@ -78,32 +81,46 @@ def train_fleet(
     resume: bool = False,
     loggers: Sequence[Logger] = (),
     about: Mapping[str, Any] | None = None,
+    evaluation: Mapping[str, Any] | None = None,
 ) -> Run:
     """Train any fleet, as `train` does; `about` is kept in the folder's config.json.
 
     `evaluate_at` gives the function `evaluate` of a step, if it differs from step to step.
+    `evaluation` has the settings of these, which a resumed training must share.
     """
     every = default_every(fleet) if every is None else every
     if every < 1:
         raise LobsDICEError(f"every is {every}; it must be at least 1")
-    folder = RunFolder(Path(out)) if out is not None else None
-    if folder is not None:
-        folder.begin(fleet.config() | {"every": every}, about or {}, resume=resume)
-    recorder = Recorder(fleet, folder, [LiveTable(), *loggers])
-    begin = recorder.begin()
+    run = fleet.config() | {"every": every} | ({"evaluation": evaluation} if evaluation else {})
+    with interruptible() as check, locked(Path(out)) if out is not None else nullcontext():
+        folder = None
+        if out is not None:
+            folder = RunFolder(Path(out)).begin(run, about or {}, resume=resume)
+        recorder = Recorder(fleet, folder, [LiveTable(), *loggers])
+        _train(recorder, every, evaluate_at or (lambda step: evaluate), check)
+        last, best, selected = map(recorder.all_policies, ("last", "best", "selected"))
+    return Run(fleet, recorder.rows, last, best, selected, recorder.failures)
+
+
+def _train(
+    recorder: Recorder,
+    every: int,
+    evaluate_at: Callable[[int], Evaluate | None],
+    check: Callable[[], None],
+) -> None:
+    """Train to the end; `check` raises KeyboardInterrupt if training is to stop."""
+    fleet, begin = recorder.fleet, recorder.begin()
     diagnosis = fleet.diagnosis()
     with progress("Training", fleet.steps) as advance:
         pace = Pace(advance, fleet.steps - begin[0])
         pace.begin(begin[0])
 
         def on_steps(steps: int) -> None:
+            check()
             pace(steps)
             recorder.settle(wait=False)
 
         for now in iterate(fleet, every=every, begin=begin, on_steps=on_steps):
             recorder.settle(wait=True)
-            score = evaluate_at(now.step) if evaluate_at else evaluate
-            recorder.take(now, diagnosis(now.state), score)
+            recorder.take(now, diagnosis(now.state), evaluate_at(now.step))
         recorder.settle(wait=True)
-    last, best, selected = map(recorder.all_policies, ("last", "best", "selected"))
-    return Run(fleet, recorder.rows, last, best, selected, recorder.failures)

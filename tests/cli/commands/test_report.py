@@ -19,7 +19,8 @@ from lobsdice.cli import main
 from lobsdice.data.formats import write
 from lobsdice.data.spaces import Discrete
 from lobsdice.training.engine import Options
-from lobsdice.training.folder import Checkpoint, RunFolder
+from lobsdice.training.checkpoint import Checkpoint
+from lobsdice.training.folder import RunFolder
 from lobsdice.training.recipe import Recipe
 
 #: A file name that contains HTML.
@@ -79,8 +80,8 @@ def world(tmp_path_factory) -> Path:
     )
     fleet = recipe.fleet(recipe.recordings())
     about = recipe.about(["lobsdice", "train", HOSTILE])
-    run, state = RunFolder(folder / "run"), beginning(fleet)
-    run.begin(fleet.config(), about, resume=False)
+    state = beginning(fleet)
+    run = RunFolder(folder / "run").begin(fleet.config(), about, resume=False)
     run.write_rows([row(step, seed) for step in (8, 16, STEPS) for seed in range(2)])
     run.write_checkpoint(Checkpoint(STEPS, state, {}))
     for seed, policy in enumerate(fleet.policies(state)):
@@ -293,8 +294,9 @@ def test_a_run_with_settings_of_another_version_is_reported_on(lobsdice, world, 
 def test_a_run_without_measurements_is_reported_on(lobsdice, browser, tmp_path):
     run = make_run(tmp_path / "run", [make_policy(Discrete(2))])
     config = json.loads((run / "config.json").read_text())
-    described = {"algorithm": {"name": "Mine", "alpha": 1}, "options": {"steps": 10}, "seed": 0}
-    config["run"] = {"runs": [described], "data": []}
+    described = {"algorithm": {"name": "Mine", "alpha": 1}, "options": {"steps": 10}}
+    described |= {"seed": 0, "data": 0}
+    config["run"] = {"runs": [described], "data": [{"fingerprint": "mine"}]}
     config["about"] = {}
     (run / "config.json").write_text(json.dumps(config))
     assert lobsdice("report", run).code == 0

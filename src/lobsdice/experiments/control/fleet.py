@@ -24,7 +24,8 @@ from lobsdice.experiments.control.processes import end_with_parent
 from lobsdice.policies.policy import Policy
 from lobsdice.training.engine import Member
 from lobsdice.training.fleet import Fleet
-from lobsdice.training.folder import CHECKPOINT, CONFIG
+from lobsdice.training.folder import CONFIG, RunFolder
+from lobsdice.training.lock import BusyError
 from lobsdice.training.train import train_fleet
 
 TRIALS, FAILURE = "trials.json", "failure.txt"
@@ -62,7 +63,9 @@ def train(path: Path, plan: Plan, source: EpisodeSource, *, workers: int | None 
         if run.failures:  # the checkpoint stays: a report reads there which runs failed
             write_failure(path, "; ".join(run.failures.values()))
         else:
-            (path / CHECKPOINT).unlink()  # large, and no longer needed
+            RunFolder(path).forget_checkpoint()  # large, and no longer needed
+    except BusyError:
+        raise  # the fleet has not failed: another process trains it
     except Exception as error:
         write_failure(path, f"{type(error).__name__}: {error}")
         console.say(f"warning: {path.name} failed: {error}")

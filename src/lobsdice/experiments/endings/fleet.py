@@ -22,7 +22,8 @@ from lobsdice.experiments.endings.worlds import make_data, successes
 from lobsdice.policies.policy import Policy
 from lobsdice.training.engine import Member
 from lobsdice.training.fleet import Fleet
-from lobsdice.training.folder import CHECKPOINT, CONFIG
+from lobsdice.training.folder import CONFIG, RunFolder
+from lobsdice.training.lock import BusyError
 from lobsdice.training.train import train_fleet
 
 
@@ -52,7 +53,9 @@ def train(path: Path, settings: Settings, *, workers: int | None = None) -> None
         if run.failures:
             write_failure(path, "; ".join(run.failures.values()))
         else:
-            (path / CHECKPOINT).unlink()  # large, and no longer needed
+            RunFolder(path).forget_checkpoint()  # large, and no longer needed
+    except BusyError:
+        raise  # the fleet has not failed: another process trains it
     except Exception as error:
         write_failure(path, f"{type(error).__name__}: {error}")
         console.say(f"warning: {path.name} failed: {error}")

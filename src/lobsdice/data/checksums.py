@@ -1,0 +1,59 @@
+"""Checksums of a safetensors file: of its arrays, and of the facts in its metadata.
+
+They stand among the facts, because the order of several texts in the metadata is left to chance.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+#: The key of the facts that holds the checksums.
+CHECKSUMS = "checksums"
+#: The name of the facts' own checksum. No array has it.
+FACTS = ""
+
+
+def with_checksums(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Facts as plain data, with the checksums of all."""
+    sums = {name: array_checksum(name, array) for name, array in sorted(arrays.items())}
+    return {**facts, CHECKSUMS: sums | {FACTS: _facts_checksum(facts)}}
+
+
+def check_facts(facts: Mapping[str, Any]) -> dict[str, str] | None:
+    """The checksums of the arrays, or None if an earlier version wrote the file.
+
+    Raises a ValueError if the facts do not fit their checksum.
+    """
+    if CHECKSUMS not in facts:
+        return None
+    sums = dict(facts[CHECKSUMS])
+    rest = {name: fact for name, fact in facts.items() if name != CHECKSUMS}
+    if sums.pop(FACTS, None) != _facts_checksum(rest):
+        raise ValueError("its metadata differ from their checksum")
+    return sums
+
+
+def check_array(sums: Mapping[str, str], name: str, array: np.ndarray) -> None:
+    """Raise a ValueError if an array does not fit its checksum."""
+    if sums.get(name) != array_checksum(name, array):
+        raise ValueError(f"{name} differs from its checksum")
+
+
+def array_checksum(name: str, array: np.ndarray) -> str:
+    """The checksum of an array with its name, type and shape."""
+    return checksum(f"{name} {array.dtype} {array.shape} ".encode(), array)
+
+
+def checksum(*parts: Any) -> str:
+    """The checksum of bytes or arrays, one after the other."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        digest.update(np.ascontiguousarray(part).data if isinstance(part, np.ndarray) else part)
+    return digest.hexdigest()
+
+
+def _facts_checksum(facts: Mapping[str, Any]) -> str:
+    return checksum(json.dumps(facts, sort_keys=True).encode())
