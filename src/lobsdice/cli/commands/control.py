@@ -46,7 +46,7 @@ class _Control:
 
 @dataclass(frozen=True)
 class MuJoCo(_Control):
-    """All algorithms in four MuJoCo environments, on three mixtures each: figure 2 of the paper.
+    """All algorithms in four MuJoCo environments, on three mixtures each, as in figure 2.
 
     Writes scores.csv, summary.csv, aggregate.csv and a figure. The same command continues an
     interrupted experiment. Finished runs are not repeated, so the parts of a large table can be run

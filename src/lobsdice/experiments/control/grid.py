@@ -108,7 +108,8 @@ class Grid:
     seeds: int = 5
     """Runs with the seeds 0, 1, ..."""
     sizes: tuple[int, ...] = (100, 500, 1000)
-    """Numbers of medium and of random episodes in the offline data, one mixture for each."""
+    """Numbers of medium and of random episodes in the offline data, one mixture for each. They are
+    our choice, since the paper's text does not give them."""
     expert: int | None = None
     """Expert episodes in a mixture (default: 100, and 400 for halfcheetah)."""
 
