@@ -1,21 +1,29 @@
-"""Aggregates over tasks and seeds with bootstrap intervals, after Agarwal et al. (2021).
+"""Aggregates over tasks and seeds with bootstrap intervals, and paired tests over tasks.
 
-Their library, rliable, would bring pandas, seaborn and arch along for these two functions.
+Aggregates follow Agarwal et al. (2021). Their library, rliable, would bring pandas, seaborn and
+arch along for two functions. `benchmarks/rliable_agreement.py` compares both with it.
 
 The interquartile mean over all runs of all tasks is robust to single bad seeds and uses more data
-than a median. Intervals are percentiles of bootstrap samples. These resample the seeds within each
-task, so that every task keeps its weight. `benchmarks/rliable_agreement.py` compares both with the
-authors' library.
+than a median. Intervals are percentiles of bootstrap samples. There are two kinds. `interval`
+resamples the seeds within each task, so it speaks of these tasks alone. `over_tasks` resamples the
+tasks as well, so it speaks of tasks like these, and is wider.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import trim_mean
+from scipy.stats import trim_mean, wilcoxon
 
 Scores = Float[np.ndarray, "runs tasks"]
+Differences = Float[np.ndarray, " pairs"]
+
+SAMPLES, CONFIDENCE = 2000, 0.95
+#: Up to this many choices of signs, `sign_flip` tries all; of more it draws this many.
+FLIPS = 2**14
+#: Sums of the same numbers in another order may differ by this share.
+ROUNDING = 1e-12
 
 
 class Interval(NamedTuple):
@@ -40,14 +48,62 @@ def interval(
     scores: Scores,
     statistic: Callable[[Scores], float],
     *,
-    samples: int = 2000,
-    confidence: float = 0.95,
+    samples: int = SAMPLES,
+    confidence: float = CONFIDENCE,
     seed: int = 0,
 ) -> Interval:
-    """A statistic and its stratified percentile bootstrap interval."""
+    """A statistic and its stratified percentile bootstrap interval: every task keeps its weight."""
     random = np.random.default_rng(seed)
     runs, tasks = scores.shape
     rows = random.integers(0, runs, size=(samples, runs, tasks))
     values = [statistic(scores[index, np.arange(tasks)]) for index in rows]
+    return _percentiles(statistic(scores), values, confidence)
+
+
+def over_tasks(
+    scores: Scores, *, samples: int = SAMPLES, confidence: float = CONFIDENCE, seed: int = 0
+) -> Interval:
+    """The mean and its bootstrap interval: tasks are drawn, then seeds in each of them."""
+    random = np.random.default_rng(seed)
+    runs, tasks = scores.shape
+    which = random.integers(0, tasks, size=(samples, 1, tasks))
+    rows = random.integers(0, runs, size=(samples, runs, tasks))
+    return _percentiles(mean(scores), scores[rows, which].mean((1, 2)), confidence)
+
+
+def signed_rank(differences: Differences) -> float:
+    """The p-value of Wilcoxon's test that paired differences are symmetric about zero."""
+    if not differences.any():
+        return 1.0
+    result: Any = wilcoxon(differences, zero_method="zsplit")
+    return float(result.pvalue)
+
+
+def sign_flip(differences: Differences, *, seed: int = 0) -> float:
+    """The p-value of the permutation test that each paired difference has either sign alike.
+
+    The statistic is the mean. The p-value is exact for up to 14 pairs.
+    """
+    pairs = len(differences)
+    every = 2**pairs <= FLIPS
+    # All choices of signs are the binary digits of the numbers 0, 1, ...
+    numbers = np.arange(min(2**pairs, FLIPS))[:, None] >> np.arange(pairs) & 1
+    drawn = numbers if every else np.random.default_rng(seed).integers(0, 2, numbers.shape)
+    means = np.abs((1 - 2 * drawn) @ differences)
+    as_large = means >= np.abs(differences.sum()) * (1 - ROUNDING)
+    # Among random signs, the observed ones count as well (Phipson and Smyth, 2010).
+    return float(as_large.mean() if every else (as_large.sum() + 1) / (FLIPS + 1))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """The p-values of several tests, adjusted for their number by Holm's method (1979)."""
+    adjusted, least = [1.0] * len(p_values), 0.0
+    for place, i in enumerate(np.argsort(p_values).tolist()):
+        least = max(least, (len(p_values) - place) * p_values[i])
+        adjusted[i] = min(least, 1.0)
+    return adjusted
+
+
+def _percentiles(value: float, values: Any, confidence: float) -> Interval:
     low, high = np.quantile(values, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return Interval(statistic(scores), float(low), float(high))
+    return Interval(value, float(low), float(high))

@@ -2,7 +2,11 @@
 
 The worlds have scripted controllers. The MuJoCo tasks have two policies each, made for this project
 with soft actor-critic. A file `policies/<task>_<source>.npz` holds w0, b0, w1, b1, w2, b2 of a ReLU
-network whose last layer gives [mean, log_std].
+network whose last layer gives [mean, log_std]. Tasks with noise have the policies of those without.
+
+To replace a policy, replace its file, set its noise in `table.py`, and measure the references of
+the task and of its noisy version again (`references.py`). `benchmarks/train_policies.py` trains
+policies. Cached episodes are collected anew by themselves.
 """
 
 import importlib
@@ -14,7 +18,7 @@ from jaxtyping import Float32
 
 from lobsdice.data.spaces import ActionSpace, Box
 from lobsdice.environments.gym import Act
-from lobsdice.environments.tasks.table import MuJoCo, Spec, World
+from lobsdice.environments.tasks.table import MuJoCo, Spec, World, family
 
 FOLDER = Path(__file__).with_name("policies")
 WORLDS_FOLDER = Path(__file__).parent.with_name("worlds")
@@ -72,17 +76,18 @@ def behaviour_of(spec: Spec, source: str) -> Act:
     return TrainedBehaviour(layers, spec.noise[source])
 
 
-def policy_file(spec: MuJoCo, source: str) -> Path:
+def policy_file(spec: Spec, source: str) -> Path:
     """The file of a source's shipped policy."""
-    return FOLDER / f"{spec.name}_{source}.npz"
+    return FOLDER / f"{family(spec.name)}_{source}.npz"
 
 
 def files_of(spec: Spec) -> list[Path]:
-    """The files that a task's episodes depend on: shipped policies, or the code of a world."""
-    if isinstance(spec, MuJoCo):
-        return [policy_file(spec, source) for source in sorted(spec.noise)]
-    assert isinstance(spec, World)
-    return [WORLDS_FOLDER / f"{spec.module.rpartition('.')[2]}.py"]
+    """The files that a task's episodes depend on: shipped policies, and our code of a world."""
+    assert isinstance(spec, MuJoCo | World)
+    shipped = sorted(spec.noise) if isinstance(spec, MuJoCo) else []
+    module, _, _ = (spec.entry_point or "").partition(":")
+    code = [WORLDS_FOLDER / f"{module.rpartition('.')[2]}.py"] if module else []
+    return [*(policy_file(spec, source) for source in shipped), *code]
 
 
 def _affine(x: np.ndarray, weights: np.ndarray, bias: np.ndarray) -> np.ndarray:

@@ -3,7 +3,7 @@
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ SOURCES = ("expert", "medium", "random")
 EPISODES = 300
 #: The package of the worlds.
 ROOM = "lobsdice.environments.worlds"
+#: The names of tasks with noise that no observation shows end in this.
+NOISY = "-noisy"
 
 #: Written by `python -m lobsdice.environments.tasks.references`.
 REFERENCES = Path(__file__).with_name("references.json")
@@ -92,6 +94,11 @@ class MuJoCo(Spec):
     """For each shipped policy, the factor of its standard deviation when it collects data."""
     bound: float = 1.0
     """Actions lie in [-bound, bound], in every column."""
+
+    @property
+    def entry_point(self) -> str | None:
+        """The module and the function of an environment that is not Gymnasium's own."""
+        return f"{ROOM}.trembling:make_trembling" if self.name.endswith(NOISY) else None
 
     @property
     def action_space(self) -> Box:
@@ -184,11 +191,31 @@ TASKS: Mapping[str, MuJoCo] = {
     )
 }
 
+#: The standard deviation of the noise in each task's motors. The expert keeps most of its return.
+TREMBLE = {"hopper": 0.1, "walker2d": 0.3, "halfcheetah": 0.2, "ant": 0.1}
+
+
+def _trembling(spec: MuJoCo, tremble: float) -> MuJoCo:
+    """The task with noise added to each action, and with the same behaviour policies."""
+    title, _, version = spec.environment.partition("-")
+    return replace(
+        spec,
+        name=f"{spec.name}{NOISY}",
+        environment=f"lobsdice/{title}Noisy-{version}",
+        options={**spec.options, "calm": spec.environment, "tremble": tremble},
+    )
+
+
+#: The same tasks with stochastic dynamics.
+NOISY_TASKS: Mapping[str, MuJoCo] = {
+    spec.name: spec for spec in (_trembling(TASKS[task], x) for task, x in TREMBLE.items())
+}
+
 
 def _worlds() -> Iterator[World]:
     """Each world in two versions: deterministic, and with noise that no observation shows."""
     plane, erring = Box((-1.0, -1.0), (1.0, 1.0)), ("wrong", "hasty")
-    for suffix, title, on in (("", "", 0.0), ("-noisy", "Noisy", 1.0)):
+    for suffix, title, on in (("", "", 0.0), (NOISY, "Noisy", 1.0)):
         yield World(
             f"grid{suffix}",
             f"lobsdice/Grid{title}-v0",
@@ -237,7 +264,7 @@ def _worlds() -> Iterator[World]:
 WORLDS: Mapping[str, World] = {spec.name: spec for spec in _worlds()}
 
 #: Every task that `load` knows.
-BUILT_IN: Mapping[str, Spec] = {**TASKS, **WORLDS}
+BUILT_IN: Mapping[str, Spec] = {**TASKS, **NOISY_TASKS, **WORLDS}
 
 
 def spec_of(task: str) -> Spec:
@@ -245,6 +272,11 @@ def spec_of(task: str) -> Spec:
     if task not in BUILT_IN:
         raise LobsDICEError(f"there is no task {task!r}; the tasks are {', '.join(BUILT_IN)}")
     return BUILT_IN[task]
+
+
+def family(task: str) -> str:
+    """The name of a task without its version: both versions of hopper are of the family hopper."""
+    return task.removesuffix(NOISY)
 
 
 def task_of(environment: str) -> Spec | None:

@@ -18,10 +18,9 @@ from jaxtyping import Float64
 from lobsdice import tabular
 from lobsdice.console import progress
 from lobsdice.data.episodes import Episodes
-from lobsdice.environments.tasks.table import WORLDS
+from lobsdice.environments.tasks.table import WORLDS, family
 from lobsdice.environments.tasks.task import load
 from lobsdice.environments.worlds.grid import Table, action_probabilities, table
-from lobsdice.experiments.endings.worlds import family
 
 METHODS = {"exact": tabular.lobsdice, "single-sample": tabular.single_sample}
 GRID = "grid"

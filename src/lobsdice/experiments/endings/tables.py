@@ -8,17 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64
-from scipy.stats import wilcoxon
 
 from lobsdice.experiments import statistics
+from lobsdice.experiments.comparisons import ALL, cells, compare, grouped, over_tasks, stack
 from lobsdice.experiments.endings.settings import LOBSDICE, ROLES, role
-from lobsdice.experiments.statistics import Interval, Scores
 from lobsdice.training.loggers import Row
 
 #: Columns of shares, and what they are with.
 SHARES = {"share": "the likeliest action", "drawn_share": "actions drawn from the policy"}
-ALL = "all"
+DIGITS = 3
 
 #: A value for each seed, by the world.
 Seeds = dict[str, dict[int, float]]
@@ -60,36 +58,8 @@ def last_values(rows: Sequence[Row], column: str) -> dict[str, Seeds]:
 def groups(worlds: Iterable[str]) -> dict[str, list[str]]:
     """The worlds of each role, and all of them, as far as they are among these."""
     present = set(worlds)
-    found = {name: [w for w in those if w in present] for name, those in ROLES.items()}
-    return {name: those for name, those in found.items() if those} | {
-        ALL: [world for those in found.values() for world in those]
-    }
-
-
-def stack(seeds: Seeds, worlds: Sequence[str]) -> Scores:
-    """The values of the seeds that all of the worlds have; a column for each world."""
-    common = sorted(set.intersection(*(set(seeds[world]) for world in worlds)))
-    return np.array([[seeds[world][seed] for world in worlds] for seed in common]).reshape(
-        len(common), len(worlds)
-    )
-
-
-def over_worlds(scores: Scores, *, samples: int = 2000, seed: int = 0) -> Interval:
-    """The mean and its 95 % bootstrap interval: worlds are drawn, then seeds in each of them."""
-    random = np.random.default_rng(seed)
-    runs, worlds = scores.shape
-    which = random.integers(0, worlds, size=(samples, 1, worlds))
-    values = scores[random.integers(0, runs, size=(samples, runs, worlds)), which].mean((1, 2))
-    low, high = np.quantile(values, [0.025, 0.975])
-    return Interval(float(scores.mean()), float(low), float(high))
-
-
-def signed_rank(differences: Float64[np.ndarray, " pairs"]) -> float:
-    """The p-value of Wilcoxon's test that paired differences are symmetric about zero."""
-    if not differences.any():
-        return 1.0
-    result: Any = wilcoxon(differences, zero_method="zsplit")
-    return float(result.pvalue)
+    every = (world for those in ROLES.values() for world in those)
+    return grouped((world for world in every if world in present), role)
 
 
 def summary(rows: Sequence[Row], demonstrators: Mapping[str, float]) -> Table:
@@ -103,7 +73,7 @@ def summary(rows: Sequence[Row], demonstrators: Mapping[str, float]) -> Table:
             line |= {"seeds": len(values["share"]), "demonstrator": f"{demonstrators[world]:.3f}"}
             line |= {name: f"{values[name].mean():.3f}" for name in ("success", "score")}
             for name in SHARES:
-                line |= _cells(name, statistics.interval(values[name], np.mean))
+                line |= cells(name, statistics.interval(values[name], np.mean), DIGITS)
             line["least_share"] = f"{values['share'].min():.3f}"
             table.append(line)
     return table
@@ -121,57 +91,25 @@ def aggregate(rows: Sequence[Row]) -> Table:
                 if not mine or not (scores := stack(seeds, mine)).size:
                     break
                 line |= {"count": len(mine), "seeds": len(scores)}
-                line |= _cells(name, statistics.interval(scores, np.mean))
-                _, low, high = over_worlds(scores)
-                line |= {f"{name}_worlds_low": f"{low:.3f}", f"{name}_worlds_high": f"{high:.3f}"}
+                line |= cells(name, statistics.interval(scores, np.mean), DIGITS)
+                line |= over_tasks(f"{name}_worlds", scores, DIGITS)
             else:
                 table.append(line)
     return table
 
 
 def comparisons(rows: Sequence[Row]) -> Table:
-    """A row for each other arm, and each world and group of worlds: the lead of LobsDICE over it.
-
-    A pair is a world and a seed, so both have learned from the same demonstrations. Worlds and
-    seeds that only one of them has are left out. Nothing is corrected for the number of tests.
-    """
+    """A row for each other arm and each world or group of worlds: the lead of LobsDICE over it."""
     table = []
+    every = groups(row["world"] for row in rows)
     for name in SHARES:
         last = last_values(rows, name)
         first = LOBSDICE if LOBSDICE in last else next(iter(last))
-        every = groups(row["world"] for row in rows)
-        for other in (arm for arm in last if arm != first):
-            for group, worlds in (every | {world: [world] for world in every[ALL]}).items():
-                lead = _leads(last[first], last[other])
-                mine = [world for world in worlds if lead.get(world)]
-                if mine and (differences := stack(lead, mine)).size:
-                    facts = {"measure": name, "worlds": group, "arm": first, "other": other}
-                    table.append(facts | _comparison(differences))
+        for found in compare(last, first, every | {world: [world] for world in every[ALL]}):
+            facts = {"measure": name, "worlds": found.group, "arm": first, "other": found.other}
+            columns = found.columns(DIGITS)
+            table.append(facts | {"count": columns.pop("tasks")} | columns)
     return table
-
-
-def _leads(ours: Seeds, theirs: Seeds) -> Seeds:
-    return {
-        world: {s: x - theirs[world][s] for s, x in ours[world].items() if s in theirs[world]}
-        for world in ours.keys() & theirs.keys()
-    }
-
-
-def _comparison(differences: Scores) -> dict[str, Any]:
-    flat = differences.ravel()
-    return {
-        "pairs": len(flat),
-        **_cells("lead", statistics.interval(differences, np.mean)),
-        "better": int((flat > 0).sum()),
-        "equal": int((flat == 0).sum()),
-        "worse": int((flat < 0).sum()),
-        "wilcoxon_p": f"{signed_rank(flat):.4f}",
-    }
-
-
-def _cells(name: str, found: Interval) -> dict[str, str]:
-    value, low, high = found
-    return {name: f"{value:.3f}", f"{name}_low": f"{low:.3f}", f"{name}_high": f"{high:.3f}"}
 
 
 def markdown(rows: Sequence[Row], demonstrators: Mapping[str, float], exact: Table) -> str:

@@ -17,7 +17,7 @@ from lobsdice.data.prepare import Data, prepare
 from lobsdice.environments.evaluate import episode_seeds
 from lobsdice.environments.gym import Act, returns, shared_environment
 from lobsdice.environments.tasks.behaviour import behaviour_of
-from lobsdice.environments.tasks.table import spec_of
+from lobsdice.environments.tasks.table import family, spec_of
 from lobsdice.environments.tasks.task import load
 from lobsdice.environments.workers import as_completed
 
@@ -31,11 +31,6 @@ class Job(NamedTuple):
     world: str
     start: int
     stop: int
-
-
-def family(world: str) -> str:
-    """The name of a world without its version."""
-    return world.removesuffix("-noisy")
 
 
 def successes(world: str, found: Float64[np.ndarray, " episodes"]) -> Bool[np.ndarray, " episodes"]:

@@ -7,11 +7,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from lobsdice.environments.tasks.table import NOISY, family
 from lobsdice.experiments import statistics
 from lobsdice.experiments.plots import common
 from lobsdice.experiments.plots.common import Rows, distinct, looks, numbers, read
 
-NOISY = "-noisy"
 SHARES = ("share", "drawn_share")
 
 
@@ -25,8 +25,8 @@ def endings(scores: str | Path, exact: str | Path) -> Figure:
     rows = _last(read(scores, {"arm", "world", "step", *SHARES}))
     rows += _solutions(read(exact, {"method", "world", *SHARES})) if Path(exact).exists() else []
     worlds, arms = distinct(rows, "world"), distinct(rows, "arm")
-    families = list(dict.fromkeys(world.removesuffix(NOISY) for world in worlds))
-    versions = [v for v in ("", NOISY) if any(family + v in worlds for family in families)]
+    families = list(dict.fromkeys(map(family, worlds)))
+    versions = [v for v in ("", NOISY) if any(name + v in worlds for name in families)]
     with matplotlib.rc_context(common.STYLE):
         size = (2.1 * len(families) + 1.4, (0.22 * len(arms) + 0.5) * len(versions) + 0.4)
         figure = Figure(figsize=size, layout="constrained")
@@ -34,9 +34,9 @@ def endings(scores: str | Path, exact: str | Path) -> Figure:
             len(versions), len(families), squeeze=False, sharex=True, sharey=True
         )
         for line, version in zip(panels, versions, strict=True):
-            for axes, family in zip(line, families, strict=True):
-                mine = [row for row in rows if row["world"] == family + version]
-                _draw_world(axes, family + version, arms, mine)
+            for axes, name in zip(line, families, strict=True):
+                mine = [row for row in rows if row["world"] == name + version]
+                _draw_world(axes, name + version, arms, mine)
         panels[0, 0].set_ylim(len(arms) - 0.5, -0.5)
         panels[0, 0].set_yticks(range(len(arms)), arms)
         figure.supxlabel("success of the last policy / success of the demonstrator", fontsize=9)
