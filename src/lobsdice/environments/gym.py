@@ -1,6 +1,7 @@
 """Environments of Gymnasium, and rollouts in them."""
 
 import importlib.metadata
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -55,7 +56,9 @@ def make(environment: Spec | str, *, render_mode: str | None = None) -> Environm
     name, options = (spec.environment, spec.options) if spec else (str(environment), {})
     if name.startswith(NAMESPACE):
         importlib.import_module(ROOM)
-    with _quiet_mujoco():
+    with _quiet_mujoco(), warnings.catch_warnings():
+        # Recordings may be older than the newest version, and need theirs.
+        warnings.filterwarnings("ignore", ".* is out of date", DeprecationWarning)
         try:
             return gymnasium.make(
                 name, disable_env_checker=True, render_mode=render_mode, **options

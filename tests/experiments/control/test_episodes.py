@@ -2,14 +2,18 @@
 
 import numpy as np
 import pytest
+from made_runs import make_policy
 from worlds import noise
 
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.formats import write
+from lobsdice.environments.evaluate import evaluate
+from lobsdice.environments.tasks.table import spec_of
 from lobsdice.errors import LobsDICEError
+from lobsdice.experiments.control import fleet
 from lobsdice.experiments.control.episodes import BuiltIn, make_source
 from lobsdice.experiments.control.fleet import make_data
-from lobsdice.experiments.control.grid import Trial
+from lobsdice.experiments.control.grid import Plan, Trial
 
 
 def episodes(count: int, width: int, each: float, seed: int) -> Episodes:
@@ -78,3 +82,21 @@ def test_too_few_episodes_in_a_file_are_a_sentence(folder):
 def test_built_in_scores_are_the_references():
     spec = BuiltIn()
     assert spec.normalised("hopper", 3466.0) == pytest.approx(100, abs=0.5)
+
+
+def test_policies_from_d4rls_recordings_are_scored_in_the_version_that_has_their_rewards(folder):
+    """In v2 to v4 a step in which the robot falls has its reward for being healthy."""
+    source = make_source(f"d4rl:{folder}")
+    places = [source.place(name) for name in ("hopper", "walker2d", "halfcheetah", "ant")]
+    assert places == ["Hopper-v4", "Walker2d-v4", "HalfCheetah-v4", "Ant-v4"]
+    assert BuiltIn().place("ant") == make_source("minari:mujoco").place("ant") == "ant"
+
+    hopper = [make_policy(spec_of("hopper").action_space, width=11)]
+    theirs, ours = (evaluate(hopper, name, episodes=2, workers=1) for name in (places[0], "hopper"))
+    np.testing.assert_allclose(theirs, ours + 1, rtol=1e-6)
+
+    ant = [make_policy(spec_of("ant").action_space, width=27)]
+    score = fleet.evaluation([Trial("bc", "ant", (1, 1, 1), 0)], Plan(episodes=1), source, 1)
+    theirs = evaluate(ant, "Ant-v4", episodes=1, workers=1).item()
+    assert score(ant)[0]["return"] == pytest.approx(theirs)
+    assert score(ant)[0]["score"] == pytest.approx(100 * (theirs - 100) / 400)

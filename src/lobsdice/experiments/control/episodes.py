@@ -22,6 +22,10 @@ PATTERNS = {
     "d4rl": "{where}/{env}_{source}-v2.hdf5",
     "minari": "{where}/{env}/{source}-v0",
 }
+#: Gymnasium's versions for recordings of other versions than the built-in tasks'. D4RL's were made
+#: in v2, which needs mujoco-py; v4 has its models and rewards, with MuJoCo's own bindings
+#: (https://gymnasium.farama.org/environments/mujoco/walker2d/#version-history).
+VERSIONS = {"d4rl": "v4"}
 
 
 @runtime_checkable
@@ -30,6 +34,10 @@ class EpisodeSource(Protocol):
 
     def episodes(self, environment: str, counts: Mapping[str, int]) -> Mapping[str, Episodes]:
         """At least `counts[policy]` episodes of each policy (`expert`, `medium`, `random`)."""
+        ...
+
+    def place(self, environment: str) -> str:
+        """The built-in task or the Gymnasium id to evaluate policies in."""
         ...
 
     def normalised(self, environment: str, mean_return: float) -> float:
@@ -44,6 +52,9 @@ class BuiltIn:
     def episodes(self, environment: str, counts: Mapping[str, int]) -> Mapping[str, Episodes]:
         return cached(spec_of(environment), counts, seed=0)
 
+    def place(self, environment: str) -> str:
+        return environment
+
     def normalised(self, environment: str, mean_return: float) -> float:
         return float(spec_of(environment).normalised(mean_return))
 
@@ -54,9 +65,15 @@ class Files:
 
     pattern: str
     """A path or the id of a Minari dataset, with {env} and {source} in it."""
+    version: str | None = None
+    """The version of Gymnasium's environments to evaluate in; None: that of the built-in tasks."""
 
     def episodes(self, environment: str, counts: Mapping[str, int]) -> Mapping[str, Episodes]:
         return {source: self._read(environment, source) for source in counts}
+
+    def place(self, environment: str) -> str:
+        title, _, _ = spec_of(environment).environment.partition("-")
+        return f"{title}-{self.version}" if self.version else environment
 
     def normalised(self, environment: str, mean_return: float) -> float:
         expert, random = (self._mean_return(environment, who) for who in ("expert", "random"))
@@ -85,7 +102,7 @@ def make_source(name: str) -> EpisodeSource:
         return BuiltIn()
     kind, _, where = name.partition(":")
     if kind in PATTERNS and where:
-        return Files(PATTERNS[kind].replace("{where}", where))
+        return Files(PATTERNS[kind].replace("{where}", where), VERSIONS.get(kind))
     if "{env}" in name and "{source}" in name:
         return Files(name)
     raise LobsDICEError(

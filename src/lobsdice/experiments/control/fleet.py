@@ -56,7 +56,7 @@ def train(path: Path, plan: Plan, source: EpisodeSource, *, workers: int | None 
         run = train_fleet(
             fleet_of(trials, plan, source),
             every=plan.every,
-            evaluate=_evaluation(trials, plan, source, workers),
+            evaluate=evaluation(trials, plan, source, workers),
             out=path,
             resume=(path / CONFIG).exists(),
         )
@@ -94,17 +94,18 @@ def make_data(trial: Trial, source: EpisodeSource, *, labels: bool = False) -> D
     )
 
 
-def _evaluation(
+def evaluation(
     trials: Sequence[Trial], plan: Plan, source: EpisodeSource, workers: int | None
 ) -> Callable[[Sequence[Policy]], list[dict[str, float]]]:
     """A function that scores the policies of a fleet, each in the environment of its trial."""
-    where = [trial.environment for trial in trials]
+    names = [trial.environment for trial in trials]
+    places = [source.place(name) for name in names]
 
     def score(policies: Sequence[Policy]) -> list[dict[str, float]]:
-        found = evaluate(policies, where, episodes=plan.episodes, workers=workers)
+        found = evaluate(policies, places, episodes=plan.episodes, workers=workers)
         return [
             summary(row, partial(source.normalised, name))
-            for name, row in zip(where, found, strict=True)
+            for name, row in zip(names, found, strict=True)
         ]
 
     return score
