@@ -140,7 +140,7 @@ def find_text(table: Any, names: Sequence[str]) -> None:
         for row, cell in enumerate(table[name].to_pylist()):
             text = cell.decode(errors="replace") if isinstance(cell, bytes) else cell
             if isinstance(text, str) and text not in EMPTY and not _is_number(text):
-                raise LobsDICEError(f"column '{name}', row {row}: {text!r} is not a number")
+                raise LobsDICEError(f"column '{name}', row {row}: {text[:60]!r} is not a number")
 
 
 def _is_number(text: str) -> bool:

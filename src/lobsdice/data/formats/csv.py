@@ -1,5 +1,7 @@
 """CSV files: tables as text."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,19 +15,33 @@ from lobsdice.data.formats.options import ReadOptions
 from lobsdice.data.formats.table import from_table, to_table
 from lobsdice.errors import LobsDICEError
 
+#: The most bytes of a line, and of what is parsed at a time.
+BLOCK = 1 << 20
+BLOCKS = csv.ReadOptions(block_size=BLOCK)
+
+NOT_UTF8 = "it is not text in UTF-8; save it with that encoding"
+TOO_LONG = "a line has more than a million characters; perhaps a quotation mark is never closed"
+
 
 def read(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
     """The episodes in a table with a header, and warnings; row 0 is the row below the header."""
     _refuse_semicolons(path)
+    with _explained(path):
+        return _read(path, options)
+
+
+def _read(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
     parsing = csv.ParseOptions(delimiter=_delimiter(path), newlines_in_values=True)
-    with csv.open_csv(path, parse_options=parsing) as reader:
+    with csv.open_csv(path, parse_options=parsing, read_options=BLOCKS) as reader:
         layout = Layout.find(reader.schema.names, options)
 
     def load(types: dict[str, pa.DataType]) -> pa.Table:
         convert = csv.ConvertOptions(
             column_types=types, include_columns=layout.names, null_values=EMPTY
         )
-        return csv.read_csv(path, parse_options=parsing, convert_options=convert)
+        return csv.read_csv(
+            path, parse_options=parsing, convert_options=convert, read_options=BLOCKS
+        )
 
     try:
         table = load(_csv_types(layout, options))
@@ -34,6 +50,22 @@ def read(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
         find_text(load(dict.fromkeys(numbers, pa.binary())), numbers)
         raise error
     return from_table(table, layout, options)
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Turn the parser's words for what is common into sentences."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise LobsDICEError(NOT_UTF8) from error
+    except pa.ArrowInvalid as error:
+        if "UTF8" in str(error):
+            raise LobsDICEError(NOT_UTF8) from error
+        cut = any(words in str(error) for words in ("straddl", "cannot infer number of columns"))
+        if cut and path.stat().st_size > BLOCK:
+            raise LobsDICEError(TOO_LONG) from error
+        raise
 
 
 def write(path: Path, episodes: Episodes) -> None:

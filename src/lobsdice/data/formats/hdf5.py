@@ -1,6 +1,7 @@
 """HDF5 files in the layout of D4RL."""
 
 import io
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import prod
@@ -23,6 +24,9 @@ from lobsdice.errors import LobsDICEError
 #: The most bytes of an array that the file need not hold, because zeros that were never written are
 #: not stored. Reading many small chunks of such zeros takes long, so that fewer are allowed.
 SPARE, SPARE_IN_CHUNKS = 64 << 20, 4 << 20
+
+#: Bytes of a compressed chunk that cannot become large, because the ratio is at most 1032.
+SMALL_CHUNK = 128 << 10
 
 
 def read(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
@@ -100,21 +104,19 @@ def member(group: h5py.Group, name: str) -> h5py.Group | h5py.Dataset | h5py.Dat
 
 def check_contents(file: h5py.File) -> None:
     """Raise an error unless all objects lie in the file itself, once, and all arrays are valid."""
-    seen = set()
-
-    def check(name: bytes, link: Any) -> None:
+    links: list[tuple[bytes, int, int]] = []
+    # Links are not followed, and an error in the function would break the HDF5 library.
+    file.id.links.visit(lambda name, link: links.append((name, link.type, link.u)), info=True)
+    seen = {h5o.get_info(file.id).addr}
+    for name, kind, address in links:
         text = name.decode(errors="replace")
-        if link.type != h5l.TYPE_HARD:
+        if kind != h5l.TYPE_HARD:
             raise _is_link(text)
-        if link.u in seen:  # groups that hold themselves or each other have no end
+        if address in seen:  # groups that hold themselves or each other have no end
             raise LobsDICEError(f"{text} is another name of something else in the file")
-        seen.add(link.u)
-        found = file[name]
-        if isinstance(found, h5py.Dataset):
+        seen.add(address)
+        if isinstance(found := file[name], h5py.Dataset):
             check_array(text, found)
-
-    seen.add(h5o.get_info(file.id).addr)
-    file.id.links.visit(check, info=True)
 
 
 def check_array(name: str, dataset: h5py.Dataset) -> None:
@@ -122,9 +124,6 @@ def check_array(name: str, dataset: h5py.Dataset) -> None:
     made = dataset.id.get_create_plist()
     if dataset.is_virtual or made.get_external_count():
         raise LobsDICEError(f"{name} takes its numbers from other files; copy them into this one")
-    filters = [made.get_filter(i)[0] for i in range(made.get_nfilters())]
-    if filters.count(h5z.FILTER_DEFLATE) > 1:
-        raise LobsDICEError(f"{name} is compressed more than once")
     if dataset.shape is None:
         raise LobsDICEError(f"{name} is empty")
     check_claim(
@@ -133,6 +132,30 @@ def check_array(name: str, dataset: h5py.Dataset) -> None:
         min(dataset.id.get_storage_size(), dataset.file.id.get_filesize()),
         spare=SPARE if dataset.chunks is None else SPARE_IN_CHUNKS,
     )
+    filters = [made.get_filter(i)[0] for i in range(made.get_nfilters())]
+    if filters.count(h5z.FILTER_DEFLATE) > 1:
+        raise LobsDICEError(f"{name} is compressed more than once")
+    if filters:
+        _check_chunks(name, dataset, h5z.FILTER_DEFLATE in filters)
+
+
+def _check_chunks(name: str, dataset: h5py.Dataset, deflated: bool) -> None:
+    """Raise an error if a compressed chunk is larger than a chunk is, now or after inflation.
+
+    The HDF5 library inflates a chunk to its end, whatever the size that the file claims.
+    """
+    size = prod(dataset.chunks or ()) * dataset.dtype.itemsize
+    chunks = []
+    dataset.id.chunk_iter(chunks.append)
+    for chunk in chunks:
+        if chunk.size > 1.1 * size + 1024:
+            raise LobsDICEError(
+                f"{name} has a damaged chunk: it is larger than an uncompressed one"
+            )
+        if deflated and chunk.size > SMALL_CHUNK and not chunk.filter_mask:
+            _, stored = dataset.id.read_direct_chunk(chunk.chunk_offset)
+            if len(zlib.decompressobj().decompress(stored, size + 1024)) > size + 64:
+                raise LobsDICEError(f"{name} has a damaged chunk: more than its numbers is in it")
 
 
 def _is_link(name: str) -> LobsDICEError:

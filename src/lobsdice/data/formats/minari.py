@@ -11,7 +11,7 @@ from typing import Any
 import h5py
 import numpy as np
 from jaxtyping import Float
-from pyarrow import ipc
+from pyarrow import ipc, parquet
 
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.files import atomic
@@ -20,7 +20,7 @@ from lobsdice.data.formats.actions import prepare_actions
 from lobsdice.data.formats.hdf5 import check_contents, new_file
 from lobsdice.data.formats.metadata import SUCCESS, flags_of, label_entries, labels_of, success_of
 from lobsdice.data.formats.options import ReadOptions
-from lobsdice.data.formats.parquet import check_parquet
+from lobsdice.data.formats.parquet import read_columns
 from lobsdice.data.spaces import FLOAT32_MAX, ActionSpace, Box, Discrete
 from lobsdice.errors import LobsDICEError, require
 
@@ -132,7 +132,7 @@ def _check_files(folder: Path) -> None:
             if path.suffix == ".arrow":
                 _check_arrow(path)
             elif path.suffix == ".parquet":
-                check_parquet(path)
+                read_columns(path, parquet.read_schema(path).names)
             elif path.suffix == ".hdf5":
                 with h5py.File(path, "r") as file:
                     check_contents(file)

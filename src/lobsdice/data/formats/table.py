@@ -232,8 +232,8 @@ def _labels(table: pa.Table, layout: Layout, order: _Order) -> dict[str, Any]:
         return {}
     starts = order.states[np.cumsum(order.lengths + 1) - order.lengths - 1]
     names = [str(name) for name in table[layout.source].take(starts).to_pylist()]
-    distinct = list(dict.fromkeys(names))
-    return {"source": [distinct.index(name) for name in names], "source_names": distinct}
+    places = {name: i for i, name in enumerate(dict.fromkeys(names))}
+    return {"source": [places[name] for name in names], "source_names": list(places)}
 
 
 def _space(table: pa.Table, layout: Layout) -> ActionSpace | None:
