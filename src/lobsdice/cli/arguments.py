@@ -18,6 +18,7 @@ from tyro.constructors import (
 from lobsdice import console
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.formats import write
+from lobsdice.environments.gym import registered
 from lobsdice.errors import LobsDICEError, plural
 from lobsdice.policies.policy import Policy, load_policy
 
@@ -104,7 +105,7 @@ def environment_of(path: Path) -> str:
     recipe = recipe_of(path)
     if recipe is None or recipe.environment is None:
         raise LobsDICEError("name the environment with --env")
-    return recipe.environment
+    return registered(recipe.environment)
 
 
 def readable(folders: Iterable[Path], read: Callable[[Path], Found]) -> dict[Path, Found]:

@@ -22,6 +22,8 @@ OK, FAILED, USER_ERROR, INTERRUPTED = 0, 1, 2, 130
 HELP = ("-h", "--help")
 #: An option in an error or a warning, as Python names it: `action_low`.
 OPTION = re.compile(r"`([a-z]+(?:_[a-z]+)+)`")
+#: A byte of the command line that is not in the encoding of file names, as Python reads it.
+SURROGATE = re.compile(r"[\udc80-\udcff]")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
     with own_process(), warnings_in_one_line():
-        code = _exit_code(lambda: _dispatch(words), debug)
+        code = _exit_code(words, debug)
     if code == INTERRUPTED and argv is None:
         leave(code)
     return code
@@ -121,9 +123,9 @@ def _group_help(path: list[str], group: Group) -> str:
     return "\n".join(lines)
 
 
-def _exit_code(job: Callable[[], None], debug: bool) -> int:
+def _exit_code(words: list[str], debug: bool) -> int:
     try:
-        job()
+        _dispatch(words)
     except LobsDICEError as error:
         return _failed(f"error: {error}", USER_ERROR, debug)
     except KeyboardInterrupt:
@@ -133,6 +135,9 @@ def _exit_code(job: Callable[[], None], debug: bool) -> int:
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else FAILED
     except Exception as error:
+        if odd := next(filter(SURROGATE.search, words), None):
+            hint = f"{odd!r} is not in the encoding of file names; another name may help"
+            return _failed(f"error: {hint} ({error})", USER_ERROR, debug)
         hint = "this is a bug in lobsdice; --debug shows where"
         return _failed(f"error: {type(error).__name__}: {error} ({hint})", FAILED, debug)
     return OK

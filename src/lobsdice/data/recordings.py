@@ -61,6 +61,8 @@ def read_together(paths: Sequence[str], options: ReadOptions) -> Episodes:
         return read_one(paths[0], options)
     stems = [Path(path).stem for path in paths]
     names = stems if len(set(stems)) == len(stems) else paths
+    # Few formats can hold a name that is not UTF-8.
+    names = [name.encode("utf-8", "backslashreplace").decode() for name in names]
     return mixture({name: read_one(path, options) for name, path in zip(names, paths, strict=True)})
 
 

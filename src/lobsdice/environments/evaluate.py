@@ -8,8 +8,15 @@ import numpy as np
 from jaxtyping import Float64
 
 from lobsdice.data.machine import cores
-from lobsdice.data.spaces import Discrete
-from lobsdice.environments.gym import Environment, returns, shared_environment
+from lobsdice.data.spaces import ActionSpace, Box, Discrete
+from lobsdice.environments.gym import (
+    Environment,
+    make,
+    reset,
+    returns,
+    shared_environment,
+    step,
+)
 from lobsdice.environments.tasks.table import task_of
 from lobsdice.environments.workers import as_completed
 from lobsdice.errors import LobsDICEError, NotFiniteError, plural
@@ -95,7 +102,7 @@ def summary(
 def play_episode(job: Job) -> float:
     """The return of one episode; NaN if the simulation breaks down, which must not end training."""
     env = shared_environment(job.environment)
-    check_actions(env, job.policy, job.environment)
+    check_actions(env, job.policy.action_space, job.environment)
 
     def act(observation: np.ndarray, random: np.random.Generator):
         return job.policy(observation, random if job.stochastic else None)
@@ -106,9 +113,23 @@ def play_episode(job: Job) -> float:
         return float("nan")
 
 
-def check_actions(env: Environment, policy: Policy, name: str) -> None:
-    """Raise if the policy's actions do not fit. Not every environment would report that."""
-    theirs, ours = getattr(env, "action_space", None), policy.action_space
+def rehearse(environment: str, state_size: int, actions: ActionSpace) -> None:
+    """Take one step in an environment; raise if policies of such states and actions cannot."""
+    env = make(environment)
+    check_actions(env, actions, environment)
+    found = reset(env, 0).shape
+    if found != (state_size,):
+        raise LobsDICEError(
+            f"states in the data have {state_size} numbers, but observations of {environment} "
+            f"have the shape {found}"
+        )
+    some = actions.decode(np.zeros(actions.size, np.float32)) if isinstance(actions, Box) else 0
+    step(env, some)
+
+
+def check_actions(env: Environment, ours: ActionSpace, name: str) -> None:
+    """Raise if a policy's actions do not fit. Not every environment would report that."""
+    theirs = getattr(env, "action_space", None)
     wanted, given = ("n", ours.n) if isinstance(ours, Discrete) else ("shape", (ours.size,))
     if theirs is not None and getattr(theirs, wanted, None) != given:
         raise LobsDICEError(

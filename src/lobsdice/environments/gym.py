@@ -1,6 +1,7 @@
 """Environments of Gymnasium, and rollouts in them."""
 
 import importlib.metadata
+import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -17,6 +18,8 @@ from lobsdice.errors import LobsDICEError, missing, require
 NEEDED_BY, EXTRA = "the environment", "mujoco"
 #: The ids of the worlds begin with this; Gymnasium knows them once their package is imported.
 NAMESPACE = "lobsdice/"
+#: Steps of an episode at most, in an environment without a limit of its own.
+LONGEST = 100_000
 #: A function from an observation to an action. All its randomness is from the generator.
 Act = Callable[[np.ndarray, np.random.Generator], Any]
 
@@ -64,8 +67,42 @@ def make(environment: Spec | str, *, render_mode: str | None = None) -> Environm
                 name, disable_env_checker=True, render_mode=render_mode, **options
             )
         except gymnasium.error.Error as error:
-            reason = str(error).splitlines()[0]
-            raise LobsDICEError(f"Gymnasium cannot make {name!r}: {reason}") from error
+            raise LobsDICEError(f"Gymnasium cannot make {name!r}: {_first_line(error)}") from error
+        except ModuleNotFoundError as error:
+            raise LobsDICEError(
+                f"Gymnasium cannot make {name!r}: there is no module {error.name!r}; $PYTHONPATH "
+                "names folders with modules of your own"
+            ) from error
+        except Exception as error:  # of the environment's own code
+            raise broken(name, "cannot be made", error) from error
+
+
+def registered(name: Any) -> str:
+    """An environment's name that was read in a file: a built-in task, or an id that is registered.
+
+    To make `module:id` executes the module, which only the user may ask for.
+    """
+    if not isinstance(name, str):
+        raise LobsDICEError(f"the run folder names no environment, but {name!r}; use --env")
+    if ":" in name:
+        raise LobsDICEError(
+            f"the run folder names the environment {name!r}, and a module is imported only if you "
+            f"name it yourself: --env {name}"
+        )
+    return name
+
+
+def broken(name: str, what: str, error: Exception) -> LobsDICEError:
+    """The error for an environment whose own code failed; --debug shows where."""
+    found = LobsDICEError(
+        f"the environment {name} {what}: {type(error).__name__}: {_first_line(error)}"
+    )
+    found.add_note("".join(traceback.format_exception(error)))  # it comes with a worker's error
+    return found
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [""])[0]
 
 
 def _spec(environment: str) -> Spec | None:
@@ -106,19 +143,50 @@ def _quiet_mujoco() -> Iterator[None]:
 def rollout(env: Environment, act: Act, seed: np.random.SeedSequence) -> Recording:
     """Record one episode. It depends only on the arguments."""
     random = np.random.default_rng(seed)
-    state, _ = env.reset(seed=int(seed.generate_state(1, np.uint64)[0]))
-    observations = [np.asarray(state, np.float32)]
+    observations = [reset(env, int(seed.generate_state(1, np.uint64)[0]))]
     actions, rewards = [], []
     terminated = truncated = False
     while not (terminated or truncated):
+        if len(actions) == LONGEST and not _limit(env):
+            raise LobsDICEError(
+                f"an episode of {_name(env)} has not ended after {LONGEST:,} steps; register the "
+                "environment with max_episode_steps"
+            )
         action = act(observations[-1], random)
-        state, reward, terminated, truncated, _ = env.step(action)
-        observations.append(np.asarray(state, np.float32))
+        observation, reward, terminated, truncated = step(env, action)
+        observations.append(observation)
         actions.append(action)
         rewards.append(reward)
     return Recording(
-        np.stack(observations), np.stack(actions), np.array(rewards, np.float32), bool(terminated)
+        np.stack(observations), np.stack(actions), np.array(rewards, np.float32), terminated
     )
+
+
+def reset(env: Environment, seed: int) -> Float32[np.ndarray, "..."]:
+    """The first observation of an episode."""
+    try:
+        return np.asarray(env.reset(seed=seed)[0], np.float32)
+    except Exception as error:
+        raise broken(_name(env), "fails to reset", error) from error
+
+
+def step(env: Environment, action: Any) -> tuple[Float32[np.ndarray, "..."], float, bool, bool]:
+    """The next observation, the reward, and whether the episode is terminated or truncated."""
+    try:
+        state, reward, terminated, truncated, _ = env.step(action)
+        return np.asarray(state, np.float32), float(reward), bool(terminated), bool(truncated)
+    except Exception as error:
+        raise broken(_name(env), "fails in a step", error) from error
+
+
+def _name(env: Environment) -> str:
+    spec = getattr(env, "spec", None)
+    return spec.id if spec else type(env).__name__
+
+
+def _limit(env: Environment) -> int | None:
+    """The number of steps after which Gymnasium ends an episode."""
+    return getattr(getattr(env, "spec", None), "max_episode_steps", None)
 
 
 def returns(

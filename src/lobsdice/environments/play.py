@@ -48,7 +48,7 @@ def play(
     env = open_environment(environment, video)
     frames = nullcontext(lambda: None) if video is None else _recording(env, video, imageio)
     try:
-        check_actions(env, policy, environment)
+        check_actions(env, policy.action_space, environment)
         with frames as show:
 
             def act(observation: np.ndarray, random: np.random.Generator):
@@ -72,20 +72,23 @@ def _choose_renderer(video: Path | None) -> None:
 def open_environment(name: str, video: Path | None) -> Any:
     """Make an environment that can be drawn; raise if it cannot."""
     _choose_renderer(video)
+    env: Any = make(name, render_mode="human" if video is None else "rgb_array")
+    mujoco = hasattr(env.unwrapped, "mujoco_renderer")
     try:
-        env: Any = make(name, render_mode="human" if video is None else "rgb_array")
-        if hasattr(env.unwrapped, "mujoco_renderer"):
+        if mujoco:
             _require_window(env)
             _follow(env)
         env.reset(seed=0)
-        env.render()
+        frame = env.render()
     except LobsDICEError:
         raise
     except Exception as error:  # every graphics library has its own errors
         # Gymnasium names the missing package itself; graphics libraries do not.
-        hint = "" if type(error).__name__ == "DependencyNotInstalled" else MUJOCO_HINT
+        hint = MUJOCO_HINT if mujoco and type(error).__name__ != "DependencyNotInstalled" else ""
         reason = str(error) or type(error).__name__
         raise LobsDICEError(f"{name} cannot be drawn here: {reason}{hint}") from error
+    if video is not None and not isinstance(frame, np.ndarray):
+        raise LobsDICEError(f"{name} cannot be drawn here: it renders no picture")
     return env
 
 

@@ -48,7 +48,7 @@ def film(policy: Policy, whose: str, environment: str, expert: Episodes | None) 
     """Film the first episode of `lobsdice evaluate`, and the first demonstration."""
     env = open_environment(environment, Path("a clip rather than a window"))
     try:
-        check_actions(env, policy, environment)
+        check_actions(env, policy.action_space, environment)
         speed = env.metadata.get("render_fps") or UNKNOWN_SPEED
         every = max(1, round(speed / FRAMES_PER_SECOND))
         acting = _policy_clip(env, policy, whose, every)

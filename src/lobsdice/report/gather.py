@@ -8,6 +8,7 @@ from typing import Any
 from lobsdice import console
 from lobsdice.data.audit import Audit, audit
 from lobsdice.data.episodes import Episodes
+from lobsdice.environments.gym import registered
 from lobsdice.errors import LobsDICEError
 from lobsdice.report.clips import Clips, film
 from lobsdice.report.run_record import RunRecord
@@ -46,7 +47,10 @@ def gather(
     with_audit: bool = True,
     with_clip: bool = True,
 ) -> Parts:
-    """Gather every part that was asked for and can be made."""
+    """Gather every part that was asked for and can be made.
+
+    `environment` is the one that the user has named. Without it, the run folder may name one.
+    """
     data = training_data(run)
     return Parts(
         run,
@@ -96,14 +100,15 @@ def _weights(run: RunRecord, data: TrainingData | str) -> Weights | str:
 
 
 def _clips(run: RunRecord, data: TrainingData | str, environment: str | None) -> Clips | str:
-    if environment is None:
+    if environment is None and run.environment is None:
         return "no environment was named; --env names one"
     expert = None if isinstance(data, str) else data.expert
     with console.waiting("Filming the policy"):
         return _attempt(_film_first, run, environment, expert)
 
 
-def _film_first(run: RunRecord, environment: str, expert: Episodes | None) -> Clips:
+def _film_first(run: RunRecord, named: str | None, expert: Episodes | None) -> Clips:
+    environment = named or registered(run.environment)
     number, policy = next(iter(RunFolder(run.path).policies("last").items()))
     return film(policy, f"The last policy of seed {run.runs[number]['seed']}", environment, expert)
 

@@ -58,7 +58,7 @@ class Report:
 
         found = gather(
             run,
-            environment=self.env or run.environment,
+            environment=self.env,
             with_audit=not self.no_audit,
             with_clip=not self.no_clip,
         )

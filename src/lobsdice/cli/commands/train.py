@@ -1,5 +1,6 @@
 """`lobsdice train`: one command for each algorithm."""
 
+import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, make_dataclass
@@ -56,9 +57,21 @@ def train(recipe: Recipe, about: Mapping[str, Any], *, resume: bool = False) -> 
         report = outcome(recipe.out, recipe.train(about, resume=resume))
     except KeyboardInterrupt:
         if (recipe.out / CONFIG).exists():
-            console.say(f"to go on from the last checkpoint: lobsdice resume {recipe.out}")
+            console.say(f"to go on from the last checkpoint: {resume_line(recipe)}")
         raise
     output.print_json(report) if recipe.json else print_outcome(report)
+
+
+def resume_line(recipe: Recipe) -> str:
+    """Return the command that continues a run, with the options that it must be given again."""
+    env = ["--env", recipe.env] if recipe.env is not None and ":" in recipe.env else []
+    return shlex.join(["lobsdice", "resume", str(recipe.out), *env, *log_options(recipe)])
+
+
+def log_options(recipe: Recipe) -> list[str]:
+    """Return the options of the logs that a recipe asks for."""
+    tensorboard = ["--tensorboard"] if recipe.tensorboard else []
+    return [*tensorboard, *(["--wandb", recipe.wandb] if recipe.wandb is not None else [])]
 
 
 def outcome(out: Path, run: Run) -> dict[str, Any]:
