@@ -327,3 +327,32 @@ def test_whatever_the_value_term_of_state_only_iq_learn_its_best_critic_ignores_
     q = iq_learn_critic(world.d_expert, world.mdp.initial, 0.9, world.behaviour)
     np.testing.assert_allclose(q, q[:, :1] * np.ones(3), atol=1e-9)
     assert np.ptp(q[:, 0]) > 0.01
+
+
+@pytest.mark.parametrize(
+    ("gamma", "of_1000_steps", "of_100_steps"),
+    [(0.95, 0.826, 0.328), (0.99, 0.521, 0.092), (0.999, 0.099, 0.010)],
+)
+def test_with_rows_that_are_not_discounted_the_policy_is_too_early_or_too_late(
+    gamma, of_1000_steps, of_100_steps
+):
+    """An expert who waits goes on with probability 0.1; the flow of the problem is discounted."""
+    onward = tabular.MDP(np.eye(2)[[[0, 1], [1, 1]]], np.eye(2)[0], gamma)
+    policies = np.array([[0.9, 0.1], [0.5, 0.5]]), np.full((2, 2), 0.5)  # the expert's, the logs'
+
+    def uniform_rows(policy, steps):
+        state, d = onward.initial, np.zeros((2, 2))
+        for _ in range(steps):
+            d = d + state[:, None] * policy / steps
+            state = np.einsum("s,sa,sat->t", state, policy, onward.transition)
+        return d
+
+    def chance(rows):
+        expert, logs = map(rows, policies)
+        found = tabular.lobsdice(onward, pairs(onward, expert), logs, alpha=1e-4)
+        assert found.converged and found.mix == 0
+        return found.policy[0, 1]
+
+    assert chance(lambda policy: tabular.occupancy(onward, policy)) == pytest.approx(0.1, abs=1e-4)
+    found = [chance(lambda policy, n=n: uniform_rows(policy, n)) for n in (1000, 100)]
+    np.testing.assert_allclose(found, [of_1000_steps, of_100_steps], atol=6e-4)
