@@ -43,10 +43,11 @@ class Demo:
         command(f"data collect hopper {counts} --out {self.out}")
         demos, rest = self.out / "demos.npz", self.out / "rest.npz"
         command(
-            f"data split {self.out}/expert.npz --first 5 --drop-actions --out {demos} --rest {rest}"
+            f"data split {self.out}/expert.npz --first 5 --drop-actions --out {demos} "
+            f"--rest {rest} --force"
         )
         parts = f"{rest} {self.out}/medium.npz {self.out}/random.npz"
-        command(f"data join {parts} --out {self.out}/offline.npz")
+        command(f"data join {parts} --out {self.out}/offline.npz --force")
         command(f"data check --expert {demos} --offline {self.out}/offline.npz")
 
     def train(self, name: str) -> None:

@@ -38,3 +38,18 @@ def test_no_output_replaces_an_input(lobsdice, recording):
     result = lobsdice("data", "convert", recording, recording, "--drop-actions")
     assert result.code == 2 and "is an input or another output, too" in result.err
     assert recording.read_bytes() == before
+
+
+def test_a_file_that_exists_is_replaced_only_by_force(lobsdice, tmp_path, recording, episodes):
+    out, rest = tmp_path / "out.npz", tmp_path / "rest.npz"
+    for words in (
+        ("convert", recording, out),
+        ("join", recording, "--out", out),
+        ("split", recording, "--first", "1", "--out", rest, "--rest", out),
+    ):
+        out.write_text("mine")
+        result = lobsdice("data", *words)
+        assert (result.code, result.err) == (2, f"error: {out} exists; --force replaces it\n")
+        assert out.read_text() == "mine" and not rest.exists()
+        assert lobsdice("data", *words, "--force").code == 0
+        assert read(out).state_size == episodes.state_size

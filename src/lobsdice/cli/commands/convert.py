@@ -6,7 +6,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from lobsdice.cli.arguments import refuse_overwriting, write_episodes
+from lobsdice.cli.arguments import refuse_existing, refuse_overwriting, write_episodes
 from lobsdice.data.formats import DEFAULTS, ReadOptions
 from lobsdice.data.recordings import read_one
 
@@ -26,9 +26,12 @@ class Convert:
     """File to write."""
     drop_actions: bool = False
     """Leave out the actions, as for demonstrations."""
+    force: bool = False
+    """Replace files that exist."""
     read: ReadOptions = DEFAULTS
 
     def __call__(self) -> None:
         refuse_overwriting([self.path], [self.out])
+        refuse_existing([self.out], force=self.force)
         episodes = read_one(self.path, self.read)
         write_episodes(self.out, episodes.without_actions() if self.drop_actions else episodes)

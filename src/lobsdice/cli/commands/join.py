@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from tyro.conf import Positional
 
-from lobsdice.cli.arguments import Files, Out, refuse_overwriting, write_episodes
+from lobsdice.cli.arguments import Files, Out, refuse_existing, refuse_overwriting, write_episodes
 from lobsdice.data.formats import DEFAULTS, ReadOptions
 from lobsdice.data.recordings import read_together
 
@@ -21,8 +21,11 @@ class Join:
     """Files, folders, or ids of Minari datasets in the local cache."""
     out: Out
     """File to write."""
+    force: bool = False
+    """Replace files that exist."""
     read: ReadOptions = DEFAULTS
 
     def __call__(self) -> None:
         refuse_overwriting(self.paths, [self.out])
+        refuse_existing([self.out], force=self.force)
         write_episodes(self.out, read_together(self.paths, self.read))

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from lobsdice.cli.arguments import Out, refuse_overwriting, write_episodes
+from lobsdice.cli.arguments import Out, refuse_existing, refuse_overwriting, write_episodes
 from lobsdice.data.formats import DEFAULTS, ReadOptions
 from lobsdice.data.recordings import read_one
 from lobsdice.errors import LobsDICEError
@@ -30,10 +30,13 @@ class Split:
     """File for all other episodes."""
     drop_actions: bool = False
     """Leave the actions out of `--out`, as for demonstrations."""
+    force: bool = False
+    """Replace files that exist."""
     read: ReadOptions = DEFAULTS
 
     def __call__(self) -> None:
         refuse_overwriting([self.path], [self.out, self.rest])
+        refuse_existing([self.out, self.rest], force=self.force)
         episodes = read_one(self.path, self.read)
         if not 0 < self.first < len(episodes):
             raise LobsDICEError(
