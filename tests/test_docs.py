@@ -73,7 +73,9 @@ SMALL = {
     "play": "--episodes 1",
     "report": "--no-audit --no-clip",
     "data collect": "--expert 2 --medium 1 --random 1",
-    "data split": "--first 1",
+    "data split": "--first 1 --force",  # the files of the pages are there before
+    "data join": "--force",
+    "data convert": "--force",
     "experiment random-mdp": "--seeds 2 --betas 1 --experts 10 --offlines 10 --states 6 "
     "--actions 2 --horizon 20 --workers 1",
     "experiment mujoco": f"{EXPERIMENT} --algorithms bc",
