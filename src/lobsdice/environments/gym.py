@@ -57,22 +57,20 @@ def make(environment: Spec | str, *, render_mode: str | None = None) -> Environm
     spec = _spec(environment) if isinstance(environment, str) else environment
     gymnasium = _required(spec)
     name, options = (spec.environment, spec.options) if spec else (str(environment), {})
+    mode = {} if render_mode is None else {"render_mode": render_mode}  # not all have the argument
     if name.startswith(NAMESPACE):
         importlib.import_module(ROOM)
     with _quiet_mujoco(), warnings.catch_warnings():
         # Recordings may be older than the newest version, and need theirs.
         warnings.filterwarnings("ignore", ".* is out of date", DeprecationWarning)
         try:
-            return gymnasium.make(
-                name, disable_env_checker=True, render_mode=render_mode, **options
-            )
+            return gymnasium.make(name, disable_env_checker=True, **mode, **options)
         except gymnasium.error.Error as error:
             raise LobsDICEError(f"Gymnasium cannot make {name!r}: {_first_line(error)}") from error
         except ModuleNotFoundError as error:
-            raise LobsDICEError(
-                f"Gymnasium cannot make {name!r}: there is no module {error.name!r}; $PYTHONPATH "
-                "names folders with modules of your own"
-            ) from error
+            reason = str(error).partition(". Environment registration")[0]
+            hint = "$PYTHONPATH names folders with modules of your own"
+            raise LobsDICEError(f"Gymnasium cannot make {name!r}: {reason}; {hint}") from error
         except Exception as error:  # of the environment's own code
             raise broken(name, "cannot be made", error) from error
 
@@ -94,9 +92,8 @@ def registered(name: Any) -> str:
 
 def broken(name: str, what: str, error: Exception) -> LobsDICEError:
     """The error for an environment whose own code failed; --debug shows where."""
-    found = LobsDICEError(
-        f"the environment {name} {what}: {type(error).__name__}: {_first_line(error)}"
-    )
+    reason = ": ".join(filter(None, (type(error).__name__, _first_line(error))))
+    found = LobsDICEError(f"the environment {name} {what}: {reason}")
     found.add_note("".join(traceback.format_exception(error)))  # it comes with a worker's error
     return found
 

@@ -14,6 +14,7 @@ import atexit
 import os
 import pickle
 import queue
+import select
 import signal
 import subprocess
 import sys
@@ -88,8 +89,13 @@ def _start() -> Process:
 
 
 def search_path() -> str:
-    """The $PYTHONPATH with which another interpreter finds the modules that this one finds."""
-    return os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+    """The $PYTHONPATH with which another interpreter finds the modules that this one finds.
+
+    A notebook and `python -c` search the current folder first, which has no name there. For the
+    other interpreter it comes last: no file in it can replace a module of Python or of a package.
+    """
+    here = [os.getcwd()] if "" in sys.path else []
+    return os.pathsep.join([*filter(None, sys.path), *here])
 
 
 def _feed(process: Process, work: Work, pending: Queue, done: Queue) -> None:
@@ -140,7 +146,7 @@ def _end_idle() -> None:
 
 def serve() -> None:
     """Answer jobs until the parent ends: the program of each process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends us
+    _end_with_parent()
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # so that no printed text mixes with the replies
     jobs: Queue = queue.SimpleQueue()
@@ -151,8 +157,23 @@ def serve() -> None:
             replies.flush()
 
 
+def _end_with_parent() -> None:
+    """Let this process end with the one that holds its standard input, and not by Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(select, "poll"):  # not on Windows
+        threading.Thread(target=_wait_for_end, daemon=True).start()
+
+
+def _wait_for_end() -> None:
+    """Wait until the pipe is closed, and not until all jobs in it are read."""
+    pipe = select.poll()
+    pipe.register(0, 0)  # it reports no data, only the end
+    pipe.poll()
+    os._exit(1)
+
+
 def _receive(jobs: Queue) -> None:
-    """Read jobs, and end the process with its parent, even in the middle of a job."""
+    """Read jobs, and end the process with its parent."""
     try:
         while True:
             jobs.put(pickle.load(sys.stdin.buffer))
