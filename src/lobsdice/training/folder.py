@@ -13,13 +13,10 @@ continue from its last checkpoint and end with the same bits. A file that is dam
 again from the checkpoint. If the checkpoint is damaged, the one before takes its place.
 """
 
-import csv
 import hashlib
-import io
 import json
 import os
 import shutil
-import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -29,7 +26,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from lobsdice import __version__
 from lobsdice.console import say
 from lobsdice.data.files import atomic, csv_bytes
 from lobsdice.data.prepare import Data
@@ -43,22 +39,12 @@ from lobsdice.training.checkpoint import (
     opened,
     packed,
 )
+from lobsdice.training.config import check_config, digest, made_with, refuse_change, warn_of_change
 from lobsdice.training.loggers import NAMES, Row
-from lobsdice.training.settings import differences, flatten, misfit, too_deep
+from lobsdice.training.rows import Line, parse_lines, read_lines, read_rows as read_rows, rows_of
 
 CONFIG, CHECKPOINT = "config.json", "checkpoint.safetensors"
 PREVIOUS = "checkpoint-previous.safetensors"
-#: The cells of a line of a CSV file that are not empty, as text.
-Line = dict[str, str]
-#: What config.json must have at least.
-SHAPE = {
-    "run": {
-        "runs": [{"algorithm": {"name": str}, "options": {"steps": int}, "seed": int, "data": int}],
-        "data": [{"fingerprint": str}],
-    },
-    "made_with": dict,
-    "about": dict | None,
-}
 
 
 @dataclass(frozen=True)
@@ -79,13 +65,13 @@ class RunFolder:
         if resume:
             config = self.config()
             refuse_change(self.path, config["run"], json.loads(json.dumps(run)))
-            _warn_of_change(config["made_with"], made_with())
+            warn_of_change(config["made_with"], made_with())
             self._sweep()
         else:
             self.refuse_existing()
             config = {"run": run, "made_with": made_with(), "about": about}
             self._write(CONFIG, (json.dumps(config, indent=2) + "\n").encode())
-        return replace(self, fingerprint=_digest(run))
+        return replace(self, fingerprint=digest(run))
 
     def refuse_existing(self) -> None:
         """Raise if the folder already holds runs."""
@@ -101,7 +87,7 @@ class RunFolder:
         path = self.path / CONFIG
         try:
             config = json.loads(path.read_text(encoding="utf-8"))
-            _check_config(config)
+            check_config(config)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise LobsDICEError(f"{self.path} is not a run folder") from error
         except (OSError, ValueError, TypeError, RecursionError) as error:
@@ -129,7 +115,10 @@ class RunFolder:
                 f"{path} is damaged: it is not what the checkpoint remembers; "
                 f"`lobsdice resume {self.path}` restores it"
             )
-        return _rows(path, lines, names=NAMES)
+        rows = rows_of(path, lines, names=NAMES)
+        if len({(row["step"], row["run"]) for row in rows}) < len(rows):
+            raise LobsDICEError(f"{path} is damaged: some rows are there twice")
+        return rows
 
     def write_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Replace the checkpoint, and keep the last one beside it."""
@@ -218,7 +207,7 @@ class RunFolder:
             leaves = [file.array(name) for name in names]
             files = {name: file.file(name) for name in file.files()}
         fits = [x.shape for x in leaves] == [x.shape for x in jax.tree.leaves(like)]
-        fingerprint = self.fingerprint or _digest(self.config()["run"])
+        fingerprint = self.fingerprint or digest(self.config()["run"])
         if not fits or file.config != fingerprint:
             raise LobsDICEError(f"{path} does not belong to the run of {self.path / CONFIG}")
         state = jax.tree.unflatten(jax.tree.structure(like), map(jax.numpy.asarray, leaves))
@@ -230,14 +219,14 @@ class RunFolder:
             with suppress(DamagedError), opened(path) as file:
                 if METRICS not in file.files():
                     return []
-                return _parse(path, file.file(METRICS))
+                return parse_lines(path, file.file(METRICS))
         return []
 
     def _tell_damage(self, known: bytes) -> None:
         """Say so if metrics.csv is not what the checkpoint remembers."""
         path = self.path / METRICS
         try:
-            lines, wanted = read_lines(path), _parse(path, known)
+            lines, wanted = read_lines(path), parse_lines(path, known)
             sound = lines[: len(wanted)] == wanted
         except LobsDICEError:
             sound = False
@@ -263,25 +252,6 @@ def policy_name(which: str, run: int) -> str:
     return f"policies/{which}-{run}.safetensors"
 
 
-def _check_config(config: Any) -> None:
-    """Raise a ValueError unless config.json has what lobsdice writes."""
-    if not isinstance(config, dict) or set(config) != {"run", "made_with", "about"}:
-        raise ValueError("it has other keys than lobsdice writes")
-    if too_deep(config):
-        raise ValueError("its settings are nested too deeply")
-    if found := misfit(config, SHAPE):
-        raise ValueError(f"{found}, which lobsdice does not write")
-    run = config["run"]
-    if not run["runs"] or not all(0 <= one["data"] < len(run["data"]) for one in run["runs"]):
-        raise ValueError("its runs do not fit its data")
-
-
-def _digest(run: Mapping[str, Any]) -> str:
-    """The hash of a configuration, which includes the data's."""
-    text = json.dumps(run, sort_keys=True)
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-
-
 def _link(path: Path, other: Path) -> None:
     """Give a file a second name or, on a disk without such links, a copy."""
     try:
@@ -303,46 +273,6 @@ def _contents(path: Path) -> bytes | None:
         return path.read_bytes()
     except OSError:
         return None
-
-
-# ---- Reading CSV files ----
-
-
-def read_rows(path: Path) -> list[Row]:
-    """The rows of a CSV file with a column `step`, without empty cells; no rows if no file."""
-    return _rows(path, read_lines(path), names=("step",)) if path.exists() else []
-
-
-def read_lines(path: Path) -> list[Line]:
-    """The lines of a CSV file, without empty cells."""
-    try:
-        return _parse(path, path.read_bytes())
-    except OSError as error:
-        raise LobsDICEError(f"cannot read {path}: {error.strerror or error}") from error
-
-
-def _parse(path: Path, contents: bytes) -> list[Line]:
-    """The lines of the contents of a CSV file; `path` is for errors."""
-    try:
-        text = contents.decode()
-        if "\0" in text:
-            raise ValueError("it has NUL characters")
-        lines = list(csv.DictReader(io.StringIO(text, newline="")))
-    except (csv.Error, ValueError) as error:
-        raise LobsDICEError(f"{path} is damaged: {error}") from error
-    # csv uses None as the key of surplus cells, and as the value of missing ones.
-    if any(None in (*line, *line.values()) for line in lines):
-        raise LobsDICEError(f"{path} is damaged: some rows are longer or shorter than its header")
-    return [{k: v for k, v in line.items() if v != ""} for line in lines]
-
-
-def _rows(path: Path, lines: Sequence[Line], *, names: Sequence[str]) -> list[Row]:
-    """The rows of lines, each with a natural number in the columns `names`."""
-    rows: list[Row] = [{k: _number(v) for k, v in line.items()} for line in lines]
-    for name in names:
-        if not all(isinstance(row.get(name), int) and row[name] >= 0 for row in rows):
-            raise LobsDICEError(f"{path} is damaged: some rows have no {name}")
-    return rows
 
 
 def fingerprint(data: Data, *, with_ends: bool = True) -> str:
@@ -367,52 +297,3 @@ def fingerprint(data: Data, *, with_ends: bool = True) -> str:
 def describe(hyperparameters: Any) -> dict[str, Any]:
     """A dataclass of hyperparameters as plain data, with its name."""
     return {"name": type(hyperparameters).__name__, **asdict(hyperparameters)}
-
-
-def made_with() -> dict[str, str]:
-    """The versions and the device, on which the last bits of results depend."""
-    return {
-        "lobsdice": __version__,
-        "jax": jax.__version__,
-        "numpy": np.__version__,
-        "device": jax.devices()[0].device_kind,
-    }
-
-
-def refuse_change(path: Path, old: Any, new: Any) -> None:
-    """Raise if two configurations differ; the error names the first difference."""
-    if new_options := _option_names(new) - _option_names(old):
-        raise LobsDICEError(
-            f"{path} was trained by an earlier version of lobsdice, without the option "
-            f"{', '.join(sorted(new_options))}; this version cannot resume it"
-        )
-    changes = differences([flatten(old), flatten(new)])
-    if not changes:
-        return
-    name, (before, now) = next(iter(changes.items()))
-    change = f"{name}: {json.dumps(before)} before, {json.dumps(now)} now"
-    change = "the data has changed" if name.endswith("fingerprint") else change
-    raise LobsDICEError(f"{path} holds another run, which cannot be resumed as this one: {change}")
-
-
-def _option_names(run: Mapping[str, Any]) -> set[str]:
-    return set(run["runs"][0].get("options", {}))
-
-
-def _warn_of_change(old: Mapping[str, str], new: Mapping[str, str]) -> None:
-    changes = [f"{k} {old.get(k)} before, {new[k]} now" for k in new if old.get(k) != new[k]]
-    if changes:
-        warnings.warn(
-            f"the last bits may differ from those of an uninterrupted run: {'; '.join(changes)}",
-            UserWarning,
-            stacklevel=2,
-        )
-
-
-def _number(text: str) -> int | float | str:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            pass
-    return text

@@ -24,8 +24,7 @@ from lobsdice.data.recordings import (
     read_together,
     read_unlabelled,
 )
-from lobsdice.environments.evaluate import summaries
-from lobsdice.environments.gym import make
+from lobsdice.environments.evaluate import rehearse, summaries
 from lobsdice.environments.tasks.table import spec_of
 from lobsdice.environments.tasks.task import load
 from lobsdice.errors import DataWarning, LobsDICEError, plural
@@ -35,9 +34,11 @@ from lobsdice.training.fleet import Fleet
 from lobsdice.training.folder import RunFolder
 from lobsdice.training.loggers import Logger, TensorBoard, WandB
 from lobsdice.training.recorder import Evaluate
-from lobsdice.training.settings import wrong_field
+from lobsdice.training.settings import misfit, wrong_field
 from lobsdice.training.train import Run, train_fleet
 
+#: The parts of the settings that are groups.
+GROUPS = dict.fromkeys(("training", "preparation", "read", "algorithm"), dict) | {"name": str}
 #: Runs in one program at most.
 MOST_SEEDS = 10_000
 #: What follows an end, in words.
@@ -75,7 +76,8 @@ class Recipe:
     which are expert, medium and random for hopper. Without it, the task's own numbers."""
     env: str | None = None
     """Gymnasium id of an environment to evaluate policies in during training. A built-in task has
-    its own."""
+    its own. For `module:id` the module is imported first: an installed one, or one in a folder that
+    $PYTHONPATH names."""
     seeds: int = 1
     """Number of runs, with the random seeds 0, 1, 2 and so on. All train in one program."""
     every: int | None = None
@@ -102,7 +104,7 @@ class Recipe:
         return train_fleet(
             fleet,
             every=self.every,
-            evaluate=self.evaluation(),
+            evaluate=self.evaluation(fleet.datas[0]),
             out=self.out,
             resume=resume,
             loggers=loggers,
@@ -160,12 +162,13 @@ class Recipe:
         """The built-in task or Gymnasium id that policies are evaluated in."""
         return self.task or self.env
 
-    def evaluation(self) -> Evaluate | None:
+    def evaluation(self, data: Data) -> Evaluate | None:
         """Return the function that evaluates policies; None without an environment."""
         name = self.environment
         if name is None:
             return None
-        make(name)  # a wrong name is an error now, and not at the first evaluation
+        # A wrong environment is an error now, and not at the first evaluation.
+        rehearse(name, data.state_size, data.action_space)
         return lambda policies: summaries(policies, name, episodes=self.episodes)
 
     def evaluation_settings(self) -> dict[str, Any] | None:
@@ -202,6 +205,8 @@ class Recipe:
     def from_plain(plain: Mapping[str, Any]) -> "Recipe":
         """Return the recipe that `to_plain` wrote; keys that are not known are ignored."""
         try:
+            if wrong := misfit(plain, GROUPS):
+                raise ValueError(wrong)
             plain = _upgraded(plain)
             kinds = {
                 "algorithm": ALGORITHMS[plain["name"]],
