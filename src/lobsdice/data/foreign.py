@@ -41,7 +41,7 @@ def check_claim(
         raise LobsDICEError(
             f"{what} claims to have {claimed:,} bytes, but the file has only {stored:,} of them"
         )
-    if claimed > (available := memory()):
+    if claimed > LARGE and claimed > (available := memory()):
         raise LobsDICEError(
             f"{what} has {claimed:,} bytes, but this machine has memory for {available:,}; split "
             "the file"
