@@ -4,10 +4,14 @@ One small run is interrupted half way. Copies of its folder are damaged, opened 
 """
 
 import json
+import os
+import re
+import resource
 import shutil
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -294,3 +298,57 @@ def test_a_checkpoint_does_not_take_over_a_configuration_that_was_changed(runs, 
     for keys in ((*MEMBER, "algorithm"), (*SETTINGS, "algorithm")):
         with_value(*keys, "policy_rate", value=1e-3)(folder / CONFIG)
     assert "does not belong to the run" in str(outcome(folder))
+
+
+# ---- Disks that cannot be written to ----
+
+
+@contextmanager
+def small_files(size: int) -> Iterator[None]:
+    """Let no file become larger, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("file", [NEWEST, POLICIES[0]])
+def test_on_a_full_disk_the_checkpoint_survives(runs, tmp_path, file):
+    folder = shutil.copytree(runs[0], tmp_path / "run")
+    before = (folder / NEWEST).read_bytes()
+    with small_files((folder / file).stat().st_size - 100):
+        found = outcome(folder)
+    assert isinstance(found, str) and found.startswith("cannot write ") and file in found
+    assert (folder / NEWEST).read_bytes() == before and not list(folder.rglob(".*"))
+    assert outcome(folder) == runs[1]
+
+
+@contextmanager
+def unprivileged() -> Iterator[None]:
+    """Give up the rights of the superuser, for whom nothing is read-only."""
+    user = os.geteuid()
+    os.seteuid(65534 if user == 0 else user)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+
+
+def test_a_read_only_folder_is_a_sentence(runs):
+    """It lies where everybody may read it."""
+    with TemporaryDirectory(dir="/tmp") as place:
+        shutil.copytree(runs[0].parent, place, dirs_exist_ok=True)
+        folder = Path(place) / "half"
+        with_value(*SETTINGS, "expert", value=f"{place}/demos.npz")(folder / CONFIG)
+        with_value(*SETTINGS, "offline", value=[f"{place}/logs.npz"])(folder / CONFIG)
+        for path in (Path(place), *Path(place).rglob("*")):
+            path.chmod(0o555 if path.is_dir() else 0o444)
+        with unprivileged():
+            found = outcome(folder)
+        folder.chmod(0o755)
+        os.chmod(place, 0o755)
+    assert isinstance(found, str) and re.match(
+        r"cannot write .*half/lock: Permission denied", found
+    )
