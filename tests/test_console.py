@@ -66,3 +66,20 @@ def test_an_error_while_waiting_ends_the_waiting(capsys, monkeypatch):
         raise ValueError
     time.sleep(0.2)
     assert capsys.readouterr() == ("", "")
+
+
+HOSTILE = "[/red][bold]:smile:\x1b]0;title\x07"
+SHOWN = r"[/red][bold]:smile:\x1b]0;title\x07"
+
+
+def test_names_are_shown_as_they_are_and_do_nothing_to_the_terminal(terminal, monkeypatch, capsys):
+    console.say(HOSTILE)
+    with console.progress(HOSTILE, 1) as advance:
+        advance(note="[/note]")
+    monkeypatch.setattr(console, "PATIENCE", 0.01)
+    with console.waiting(HOSTILE):
+        time.sleep(0.2)
+    text = terminal.getvalue()
+    assert text.count(SHOWN) >= 3 and "[/note]" in text and "\x1b]" not in text
+    console.show(HOSTILE)
+    assert capsys.readouterr().out == f"{SHOWN}\n"

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -21,9 +22,12 @@ from rich.progress import (
 
 from lobsdice.errors import plain
 
+#: Options to print text without reading markup or emoji codes in it, or colouring its numbers.
+AS_IT_IS: Any = {"markup": False, "emoji": False, "highlight": False}
+
 #: Results go to `out` and messages to `err`, so that `--json | jq` works.
-out = Console(soft_wrap=True, markup=False, emoji=False)
-err = Console(stderr=True, soft_wrap=True, markup=False, emoji=False)
+out = Console(soft_wrap=True, **AS_IT_IS)
+err = Console(stderr=True, soft_wrap=True, **AS_IT_IS)
 
 Advance = Callable[..., None]
 SECONDS_BETWEEN_LINES = 5.0
@@ -69,12 +73,12 @@ def _show_waiting(bar: Progress, description: str) -> None:
 
 def say(line: str) -> None:
     """Print a line on standard error."""
-    err.print(plain(line), highlight=False)
+    err.print(plain(line), **AS_IT_IS)
 
 
 def show(line: str) -> None:
     """Print a line on standard output."""
-    out.print(plain(line), highlight=False)
+    out.print(plain(line), **AS_IT_IS)
 
 
 @contextmanager

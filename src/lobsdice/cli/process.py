@@ -116,7 +116,7 @@ def _kept_interrupts() -> Iterator[None]:
         if not issubclass(lost.exc_type, KeyboardInterrupt):
             return before(lost)
         # Not at once: it would be raised, and lost, in this hook.
-        timer = threading.Timer(AGAIN, _thread.interrupt_main)
+        timer = threading.Timer(AGAIN, _interrupt)
         timer.daemon = True
         timer.start()
 
@@ -125,6 +125,13 @@ def _kept_interrupts() -> Iterator[None]:
         yield
     finally:
         sys.unraisablehook = before
+
+
+def _interrupt() -> None:
+    main = threading.main_thread().ident
+    if main is None or not hasattr(signal, "pthread_kill"):  # on Windows
+        return _thread.interrupt_main()
+    signal.pthread_kill(main, signal.SIGINT)  # which ends waiting as well
 
 
 def leave(code: int) -> NoReturn:
