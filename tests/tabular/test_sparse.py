@@ -7,7 +7,7 @@ from tabular import mdps
 from tabular.mdps import make_world
 
 from lobsdice import tabular
-from lobsdice.errors import LobsDICEError
+from lobsdice.errors import DataWarning, LobsDICEError
 
 
 def as_sparse(world):
@@ -72,8 +72,10 @@ def grid(side, samples, gamma=0.95, seed=0):
 
 def test_a_grid_of_sixteen_hundred_states_is_solved():
     mdp, d_expert, d_offline = grid(40, 16_000)
-    solution = tabular.lobsdice(mdp, d_expert, d_offline, alpha=0.1, mix=1e-3)
+    with pytest.warns(DataWarning, match="^solved with mix = 0.001"):
+        solution = tabular.lobsdice(mdp, d_expert, d_offline, alpha=0.1)
     assert solution.converged and solution.gap < 1e-9 and solution.steps < 30
+    assert solution.mix == 1e-3
     own = tabular.occupancy(mdp, solution.policy)
     np.testing.assert_allclose(own, solution.occupancy, atol=1e-12)
     assert 0 < solution.unsupported_expert_mass < 0.2
