@@ -347,7 +347,7 @@ def test_there_must_be_a_run_to_resume_or_evaluate(lobsdice, tmp_path):
 
 
 def test_settings_of_another_version_are_not_resumed(lobsdice, tmp_path):
-    result = lobsdice("resume", make_run(tmp_path / "run", [], algorithm={"faith": 3}))
+    result = lobsdice("resume", make_run(tmp_path / "run", [None], algorithm={"faith": 3}))
     assert result.code == 2 and "written by another version of lobsdice" in result.err
 
 
