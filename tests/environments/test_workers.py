@@ -19,12 +19,20 @@ PROGRAM = f"""if True:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     list(as_completed(exec, [{LONG!r}] * 2, 2))
     """
+#: The same, but it is long to read the job, such as one that imports JAX.
+LONG_TO_READ = f"""if True:
+    from lobsdice.environments.workers import as_completed
+    class Job:
+        def __reduce__(self):
+            return exec, ({LONG!r},)
+    list(as_completed(repr, [Job()] * 2, 2))
+    """
 
 
-def started_program() -> subprocess.Popen[str]:
+def started_program(code: str = PROGRAM) -> subprocess.Popen[str]:
     """A program whose two workers are busy. Its stderr ends when all three have ended."""
     process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM], stderr=subprocess.PIPE, text=True, start_new_session=True
+        [sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     assert process.stderr is not None
     assert [process.stderr.readline() for _ in range(2)] == ["started\n"] * 2
@@ -53,8 +61,9 @@ def test_an_interrupted_program_does_not_wait_for_jobs_of_a_background_thread():
     assert done.stderr.endswith("KeyboardInterrupt\n")
 
 
-def test_workers_end_with_a_program_that_is_killed_in_the_middle_of_a_job():
-    process = started_program()
+@pytest.mark.parametrize("code", [PROGRAM, LONG_TO_READ], ids=["at work", "reading"])
+def test_workers_end_with_a_program_that_is_killed_in_the_middle_of_a_job(code):
+    process = started_program(code)
     process.kill()
     _, errors = process.communicate(timeout=20)
     assert errors == ""
@@ -68,6 +77,16 @@ def test_a_script_needs_no_guard_and_its_folder_is_searched_but_not_the_current_
     code += "print(sorted(as_completed(mine.work, [1, 2], 2)))"
     (tmp_path / "scripts" / "script.py").write_text(code)
     command = [sys.executable, "scripts/script.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("[(1, 2), (2, 4)]\n", "")
+
+
+def test_the_current_folder_of_a_notebook_is_searched_last(tmp_path):
+    (tmp_path / "queue.py").write_text("raise SystemExit('imported from the current folder')")
+    (tmp_path / "mine.py").write_text("import queue\ndef work(job): return 2 * job")
+    code = "import sys\nfrom lobsdice.environments.workers import as_completed\n"
+    code += "sys.path.insert(0, '')\nimport mine\nprint(sorted(as_completed(mine.work, [1, 2], 2)))"
+    command = [sys.executable, "-P", "-c", code]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("[(1, 2), (2, 4)]\n", "")
 
