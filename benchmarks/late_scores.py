@@ -16,9 +16,9 @@ import numpy as np
 import tyro
 from scipy.stats import ttest_ind
 
-from lobsdice.experiments.control.grid import IDENTITY
+from lobsdice.experiments.control.grid import IDENTITY, task_of
 from lobsdice.experiments.control.trials import SCORES
-from lobsdice.experiments.plots.learning import TASK, standard_error
+from lobsdice.experiments.plots.learning import standard_error
 from lobsdice.training.folder import read_rows
 
 
@@ -49,7 +49,7 @@ class Comparison:
         runs: dict[tuple, dict[int, float]] = defaultdict(dict)
         for row in read_rows(folder / SCORES):
             if self.since <= row["step"] <= self.until:
-                task = tuple(row[name] for name in ("algorithm", *TASK))
+                task = (row["algorithm"], *task_of(row))
                 runs[task, tuple(row.get(name) for name in IDENTITY)][row["step"]] = row["score"]
         return runs
 

@@ -20,8 +20,9 @@ from scipy.stats import t as student
 
 from lobsdice.experiments import statistics
 from lobsdice.experiments.control.experiment import EXPERIMENTS
+from lobsdice.experiments.control.grid import Task, task_of
 from lobsdice.experiments.control.trials import SCORES
-from lobsdice.experiments.plots.learning import TASK, standard_error
+from lobsdice.experiments.plots.learning import standard_error
 from lobsdice.training.folder import read_rows
 
 
@@ -36,7 +37,7 @@ class Table:
     digits: int = 1
 
     @cached_property
-    def cells(self) -> dict[tuple[tuple, Any], np.ndarray]:
+    def cells(self) -> dict[tuple[Task, Any], np.ndarray]:
         """The values of the seeds for each task and curve."""
         settings = json.loads((self.folder / "settings.json").read_text())
         curve = EXPERIMENTS[settings["experiment"]].curve
@@ -45,7 +46,7 @@ class Table:
         found = defaultdict(list)
         for row in rows:
             if row["step"] == step:
-                found[tuple(row[name] for name in TASK), row[curve]].append(row[self.column])
+                found[task_of(row), row[curve]].append(row[self.column])
         if not found:
             raise SystemExit(f"{self.folder / SCORES} has no {self.column} at step {step}")
         return {key: np.array(values) for key, values in found.items()}
@@ -55,10 +56,9 @@ class Table:
         line("task", *(f"`{curve}`" for curve in curves))
         line(*["---"] * (1 + len(curves)))
         for task in tasks:
-            environment, *mixture = task
             found = (self.cells.get((task, curve)) for curve in curves)
             told = ("" if x is None else self.with_error(x) for x in found)
-            line(f"{environment} ({', '.join(map(str, mixture))})", *told)
+            line(str(task), *told)
         for name in ("mean", "interquartile_mean"):
             whole = ([self.cells.get((task, curve)) for task in tasks] for curve in curves)
             line(f"all: {name.replace('_', ' ')}", *(self.over_all(name, x) for x in whole))

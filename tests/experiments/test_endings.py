@@ -12,6 +12,7 @@ from lobsdice.data.prepare import transitions
 from lobsdice.environments.tasks.table import WORLDS
 from lobsdice.environments.tasks.task import load
 from lobsdice.errors import LobsDICEError
+from lobsdice.experiments.control import fleet as control
 from lobsdice.experiments.endings import exact, fleet
 from lobsdice.experiments.endings.experiment import claim_arms, experiment
 from lobsdice.experiments.endings.settings import ROLES, Arm, Choice, Settings, Trial
@@ -39,7 +40,7 @@ def begun(monkeypatch):
         seen.append([(m.seed, m.data) for m in fleet.members])
         return original(fleet, **options)
 
-    monkeypatch.setattr(fleet, "train_fleet", spy)
+    monkeypatch.setattr(control, "train_fleet", spy)
     return seen
 
 

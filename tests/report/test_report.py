@@ -198,10 +198,10 @@ def test_an_experiments_fleet_says_what_each_run_learned_from(tmp_path):
     labels = ["task walker2d, mixture 100/500/500", "task halfcheetah, mixture 400/1000/1000"]
     assert [variant.label for variant in run.variants] == labels and run.environment is None
     made = page(Parts(run, *["not looked at"] * 4))
-    assert "from 2 datasets of walker2d and halfcheetah, which are listed below." in made
+    assert "from 2 kinds of data from walker2d and halfcheetah, which are listed below." in made
     assert cells(labelled("Data", made)) == [
-        ["0; 1", "walker2d", "3", "100", "500", "500", "1", "data set"],
-        ["2; 3", "halfcheetah", "3", "400", "1,000", "1,000", "1", "data set"],
+        *[[n, "walker2d", "3", "100", "500", "500", "1", "data set"] for n in ("0", "1")],
+        *[[n, "halfcheetah", "3", "400", "1,000", "1,000", "1", "data set"] for n in ("2", "3")],
     ]
 
 
@@ -213,6 +213,8 @@ def test_a_fleet_of_one_task_is_described_in_a_sentence(tmp_path):
         "LobsDICE learned to act from 50 demonstrations (one transition in 20) of hopper and its "
         "logged episodes: 100 expert, 500 random."
     )
+    pieces = fleet_of([replace(trials[0], fragment=50)], tmp_path / "pieces")
+    assert "100 expert in pieces of 50 steps, 500 random." in learned(pieces, None, None)
     other = fleet_of([replace(trials[0], demonstrations=5)], tmp_path / "other")
     differing = cells(labelled("Differing settings", compare_page.page([run, other])))
     assert ["demonstrations", "50", "5"] in differing

@@ -70,6 +70,7 @@ EXPERIMENTS: dict[str, Command | Group] = {
         "control:FewerDemonstrations", "One, three and five demonstrations (figure 7)."
     ),
     "gamma-one": Command("control:GammaOne", "No discount (figure 8)."),
+    "mixtures": Command("control:Mixtures", "Mixtures that are harder to learn from."),
     "endings": Command("endings:Endings", "Worlds that end in success or failure."),
 }
 

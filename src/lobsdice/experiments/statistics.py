@@ -17,6 +17,9 @@ from jaxtyping import Float
 from scipy.stats import trim_mean, wilcoxon
 
 Scores = Float[np.ndarray, "runs tasks"]
+#: Scores of one sample, or of many at once.
+Samples = Float[np.ndarray, "*samples runs tasks"]
+Statistic = Callable[[Samples], Any]
 Differences = Float[np.ndarray, " pairs"]
 
 SAMPLES, CONFIDENCE = 2000, 0.95
@@ -34,19 +37,19 @@ class Interval(NamedTuple):
     high: float
 
 
-def mean(scores: Scores) -> float:
-    """The mean over all runs and tasks."""
-    return float(np.mean(scores))
+def mean(scores: Samples) -> Any:
+    """The mean over all runs and tasks of each sample."""
+    return scores.mean(axis=(-2, -1))
 
 
-def interquartile_mean(scores: Scores) -> float:
-    """The mean of the middle half of all runs of all tasks."""
-    return float(trim_mean(scores.ravel(), 0.25))
+def interquartile_mean(scores: Samples) -> Any:
+    """The mean of the middle half of all runs of all tasks of each sample."""
+    return trim_mean(scores.reshape(*scores.shape[:-2], -1), 0.25, axis=-1)
 
 
 def interval(
     scores: Scores,
-    statistic: Callable[[Scores], float],
+    statistic: Statistic,
     *,
     samples: int = SAMPLES,
     confidence: float = CONFIDENCE,
@@ -56,8 +59,7 @@ def interval(
     random = np.random.default_rng(seed)
     runs, tasks = scores.shape
     rows = random.integers(0, runs, size=(samples, runs, tasks))
-    values = [statistic(scores[index, np.arange(tasks)]) for index in rows]
-    return _percentiles(statistic(scores), values, confidence)
+    return _percentiles(statistic, scores, scores[rows, np.arange(tasks)], confidence)
 
 
 def over_tasks(
@@ -68,7 +70,7 @@ def over_tasks(
     runs, tasks = scores.shape
     which = random.integers(0, tasks, size=(samples, 1, tasks))
     rows = random.integers(0, runs, size=(samples, runs, tasks))
-    return _percentiles(mean(scores), scores[rows, which].mean((1, 2)), confidence)
+    return _percentiles(mean, scores, scores[rows, which], confidence)
 
 
 def signed_rank(differences: Differences) -> float:
@@ -104,6 +106,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def _percentiles(value: float, values: Any, confidence: float) -> Interval:
-    low, high = np.quantile(values, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return Interval(value, float(low), float(high))
+def _percentiles(
+    statistic: Statistic, scores: Scores, samples: Samples, confidence: float
+) -> Interval:
+    low, high = np.quantile(statistic(samples), [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Interval(float(statistic(scores)), float(low), float(high))

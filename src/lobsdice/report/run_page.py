@@ -168,7 +168,8 @@ def _datasets(run: RunRecord) -> Html:
         mixture = dict(zip(SOURCES, origin.mixture, strict=True))
         told = {"runs": words(runs), **origin._asdict(), **mixture}
         rows.append(told | {"fingerprint": fingerprint[:8]})
-    names = ("runs", "task", "demonstrations", *SOURCES, "subsample", "fingerprint")
+    pieces = ["fragment"] if any(origin.fragment for origin in run.origins) else []
+    names = ("runs", "task", "demonstrations", *SOURCES, *pieces, "subsample", "fingerprint")
     return table([Column(name) for name in names], rows, label="Data")
 
 

@@ -61,6 +61,8 @@ class Origin(NamedTuple):
     mixture: tuple[int, ...]
     """Number of offline episodes of each of `SOURCES`."""
     subsample: int
+    fragment: int | None = None
+    """Steps of the pieces that the expert's offline episodes were cut into."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,10 +147,10 @@ class RunRecord:
 
     @cached_property
     def variants(self) -> list[Variant]:
-        """The runs, grouped by everything but the random seed."""
+        """The runs, grouped by everything but the random seed and an experiment's draw of data."""
         groups: dict[str, list[int]] = {}
-        for number, run in enumerate(self.runs):
-            groups.setdefault(str({**run, "seed": None}), []).append(number)
+        for number in range(len(self.runs)):
+            groups.setdefault(str(self._flat(number) | {"seed": None}), []).append(number)
         flat = [self._flat(numbers[0]) for numbers in groups.values()]
         return [
             Variant(label, [row for row in self.rows if row["run"] in numbers], numbers)
@@ -180,7 +182,13 @@ def origins_of(path: Path, config: Mapping[str, Any]) -> list[Origin]:
     """Read the origins that an experiment wrote; none if another program made the folder."""
     try:
         found = [
-            Origin(t["environment"], t["demonstrations"], tuple(t["mixture"]), t["subsample"])
+            Origin(
+                t["environment"],
+                t["demonstrations"],
+                tuple(t["mixture"]),
+                t["subsample"],
+                t.get("fragment"),
+            )
             for t in json.loads((path / TRIALS).read_text())
         ]
     except (OSError, ValueError, TypeError, KeyError):

@@ -32,11 +32,13 @@ def _of_experiment(origins: Sequence[Origin]) -> str:
     different = list(dict.fromkeys(origins))
     if len(different) > 1:
         tasks = " and ".join(dict.fromkeys(origin.task for origin in different))
-        return f"{len(different)} datasets of {tasks}, which are listed below"
+        return f"{len(different)} kinds of data from {tasks}, which are listed below"
     (origin,) = different
     kept = f" (one transition in {origin.subsample})" if origin.subsample > 1 else ""
     counts = zip(origin.mixture, SOURCES, strict=True)
-    episodes = ", ".join(f"{count:,} {source}" for count, source in counts if count)
+    pieces = f" in pieces of {origin.fragment} steps" if origin.fragment else ""
+    told = [f"{count:,} {source}" for count, source in counts if count]
+    episodes = ", ".join(text + pieces * text.endswith("expert") for text in told)
     demonstrations = plural(origin.demonstrations, "demonstration")
     return f"{demonstrations}{kept} of {origin.task} and its logged episodes: {episodes}"
 

@@ -12,15 +12,15 @@ from lobsdice.training.train import train_fleet
 
 @pytest.fixture(scope="session")
 def files(tmp_path_factory):
-    """Short recordings in Hopper's shapes."""
+    """Short recordings in Hopper's shapes, for both of its versions."""
     folder = tmp_path_factory.mktemp("files")
     for seed, source in enumerate(SOURCES):
         episodes = noise(540, width=11, actions=3, seed=seed)
         rewards = np.full(episodes.steps, -seed, np.float32)
         space = TASKS["hopper"].action_space
-        write(
-            folder / f"hopper_{source}.npz", replace(episodes, rewards=rewards, action_space=space)
-        )
+        for env in ("hopper", "hopper-noisy"):
+            recorded = replace(episodes, rewards=rewards, action_space=space)
+            write(folder / f"{env}_{source}.npz", recorded)
     return str(folder / "{env}_{source}.npz")
 
 

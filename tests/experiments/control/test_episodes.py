@@ -8,11 +8,11 @@ from worlds import noise
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.formats import write
 from lobsdice.environments.evaluate import evaluate
-from lobsdice.environments.tasks.table import spec_of
+from lobsdice.environments.tasks.table import SOURCES, spec_of
 from lobsdice.errors import LobsDICEError
 from lobsdice.experiments.control import fleet
+from lobsdice.experiments.control.data import make_data
 from lobsdice.experiments.control.episodes import BuiltIn, make_source
-from lobsdice.experiments.control.fleet import make_data
 from lobsdice.experiments.control.grid import Plan, Trial
 
 
@@ -44,9 +44,10 @@ def test_files_are_found_by_their_names_and_scored_by_their_own_returns(folder):
     assert set(found) == {"expert", "random"} and found["expert"].state_size == 27
 
 
-def test_a_mixture_takes_the_first_episodes_after_the_demonstrations(folder):
+def test_a_mixture_has_the_episodes_that_are_asked_for(folder):
     data = make_data(
-        Trial("bc", "ant", (3, 2, 1), 0, demonstrations=2), make_source(f"d4rl:{folder}")
+        Trial("bc", "ant", (3, 2, 1), 0, demonstrations=2),
+        make_source(f"d4rl:{folder}").episodes("ant", dict.fromkeys(SOURCES, 5)),
     )
     assert len(data.expert.s) == 4 and len(data.offline.s) == 12 and len(data.init) == 6
     assert np.bincount(data.source).tolist() == [6, 4, 2]
@@ -75,8 +76,9 @@ def test_too_few_numbers_in_an_observation_are_a_sentence(tmp_path):
 
 def test_too_few_episodes_in_a_file_are_a_sentence(folder):
     trial = Trial("bc", "ant", (5, 1, 1), 0, demonstrations=2)
-    with pytest.raises(LobsDICEError, match="6"):
-        make_data(trial, make_source(f"d4rl:{folder}"))
+    found = make_source(f"d4rl:{folder}").episodes("ant", dict.fromkeys(SOURCES, 1))
+    with pytest.raises(LobsDICEError, match="needs 7 expert episodes, but there are only 6; ask"):
+        make_data(trial, found)
 
 
 def test_built_in_scores_are_the_references():

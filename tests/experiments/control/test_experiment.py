@@ -1,13 +1,11 @@
 """The continuous-control experiments, end to end at toy size, in real environments."""
 
-import json
 import signal
 import subprocess
 import sys
 import time
 from dataclasses import asdict, replace
 
-import numpy as np
 import pytest
 from toy_experiment import PLAN, TOY, read_table
 
@@ -15,14 +13,13 @@ from lobsdice.cli.commands.control import MuJoCo
 from lobsdice.data.files import write_csv
 from lobsdice.errors import LobsDICEError
 from lobsdice.experiments.control import fleet
+from lobsdice.experiments.control.data import POOL
 from lobsdice.experiments.control.experiment import (
     EXPERIMENTS,
-    aggregate,
     experiment,
-    summary,
     write_tables,
 )
-from lobsdice.experiments.control.grid import COMPARED, Grid, Trial
+from lobsdice.experiments.control.grid import COMPARED, CONDITIONS, Grid, Trial
 from lobsdice.experiments.settings import claim
 
 
@@ -36,6 +33,7 @@ def test_the_papers_tables_have_the_runs_that_they_should():
         "subsampled": len(COMPARED) * tasks,
         "idm_error": tasks,
         "gamma_one": 2 * tasks,
+        "mixtures": len(CONDITIONS) * len(COMPARED) * tasks,
     }
     mixtures = {(env, mixture) for env, mixture in grid.tasks()}
     assert ("halfcheetah", (400, 500, 500)) in mixtures and ("ant", (100, 1000, 1000)) in mixtures
@@ -63,6 +61,23 @@ def test_an_experiment_leaves_its_tables_and_figure(name, files, tmp_path):
         assert all(float(row["inverse_expert_error"]) > 0 for row in rows)
 
 
+def test_all_harder_mixtures_of_both_versions_train_in_one_program(files, tmp_path, begun):
+    grid = Grid(env=("hopper",), algorithms=("bc",), seeds=1, sizes=(1,), expert=1)
+    experiment("mixtures", grid, PLAN, tmp_path, data=files)
+    assert begun == [[(0, i) for i in range(len(CONDITIONS))]]
+    rows = read_table(tmp_path / "scores.csv")
+    assert [(row["environment"], row["expert"], row["fragment"]) for row in rows] == [
+        ("hopper", "20", ""),
+        ("hopper", "5", ""),
+        ("hopper", "0", ""),
+        ("hopper", "1", "50"),
+        ("hopper-noisy", "1", ""),
+    ]
+    assert len({row["score"] for row in rows}) == len(rows)
+    groups = [row["group"] for row in read_table(tmp_path / "aggregate.csv")]
+    assert groups == [*CONDITIONS, "all"]
+
+
 def test_what_is_finished_is_not_run_again(files, tmp_path, begun):
     first = Grid(env=("hopper",), algorithms=("bc",), seeds=1, sizes=(1,), expert=1)
     experiment("mujoco", first, PLAN, tmp_path, data=files)
@@ -74,7 +89,7 @@ def test_what_is_finished_is_not_run_again(files, tmp_path, begun):
         path.unlink() if path.is_file() else path.rmdir()
     more = Grid(env=("hopper",), algorithms=("bc",), seeds=2, sizes=(1, 2), expert=1)
     experiment("mujoco", more, PLAN, tmp_path, data=files)
-    assert begun[1:] == [[(1, 0), (0, 1), (1, 1)]]
+    assert begun[1:] == [[(1, 0), (0, 1), (1, 2)]]
     rows = read_table(tmp_path / "scores.csv")
     assert len(rows) == 4 and before.splitlines()[1] in (tmp_path / "scores.csv").read_text()
     # The tables contain all runs of the folder, not only those of the last command.
@@ -117,7 +132,7 @@ def test_runs_of_other_settings_are_not_reused(tmp_path):
     with pytest.raises(LobsDICEError, match="no folder of an experiment"):
         experiment("mujoco", TOY, PLAN, here, reuse=[there])
     cooled = replace(PLAN, cooldown=0.5)
-    claim(there, asdict(cooled) | {"experiment": "mujoco", "data": "built-in"})
+    claim(there, asdict(cooled) | {"experiment": "mujoco", "data": "built-in", "pool": POOL})
     with pytest.raises(LobsDICEError, match="cooldown differ"):
         experiment("mujoco", TOY, PLAN, here, reuse=[there])
     with pytest.raises(LobsDICEError, match="steps differ"):  # a cooldown depends on them
@@ -125,7 +140,7 @@ def test_runs_of_other_settings_are_not_reused(tmp_path):
 
 
 def test_other_settings_in_the_same_folder_are_refused(tmp_path):
-    claim(tmp_path, asdict(PLAN) | {"experiment": "mujoco", "data": "built-in"})
+    claim(tmp_path, asdict(PLAN) | {"experiment": "mujoco", "data": "built-in", "pool": POOL})
     with pytest.raises(LobsDICEError, match="other settings \\(steps differ"):
         experiment("mujoco", TOY, replace(PLAN, steps=16), tmp_path)
     with pytest.raises(LobsDICEError, match="experiment differ"):
@@ -173,36 +188,10 @@ def test_at_least_one_program_trains_at_a_time(tmp_path):
     assert not (tmp_path / "new").exists()
 
 
-def table(scores: dict[str, np.ndarray]):
-    """Rows of two evaluations per run. The first score is 5 higher for seed 0."""
-    rows = []
-    for name, runs in scores.items():
-        for (seed, task), score in np.ndenumerate(runs):
-            trial = Trial(name, "hopper", (1, task, task), seed).columns()
-            rows.append(trial | {"step": 1, "score": score + 5 * (seed == 0)})
-            rows.append(trial | {"step": 2, "score": score})
-    return rows
-
-
-def test_a_summary_has_the_last_and_the_best_of_each_task():
-    runs = np.array([[10.0, 50.0], [20.0, 70.0]])
-    first, second = summary(table({"bc": runs}), "algorithm")
-    assert (first["last_mean"], first["last_standard_error"]) == ("15.00", "5.00")
-    assert (first["last_least"], first["best_mean"], first["seeds"]) == ("10.00", "17.50", 2)
-    assert (second["last_mean"], second["medium"], second["steps"]) == ("60.00", 1, 2)
-
-
 def test_failures_that_are_no_more_are_not_listed(tmp_path):
-    write_csv(tmp_path / "scores.csv", table({"bc": np.ones((1, 1))}))
+    row = Trial("bc", "hopper", (1, 1, 1), 0).columns() | {"step": 1, "score": 1.0}
+    write_csv(tmp_path / "scores.csv", [row])
     (tmp_path / "failures.csv").touch()
     paths = write_tables("mujoco", tmp_path)
     assert [path.name for path in paths] == ["summary.csv", "aggregate.csv"]
     assert not (tmp_path / "failures.csv").exists()
-
-
-def test_an_aggregate_is_over_the_last_policies_of_all_tasks():
-    runs = {"bc": np.array([[10.0, 50.0], [20.0, 70.0]]), "lobsdice": np.full((2, 2), 99.0)}
-    first, second = aggregate(table(runs), "algorithm")
-    assert (first["mean"], first["iqm"], first["tasks"], first["seeds"]) == ("37.50", "35.00", 2, 2)
-    assert (second["mean_low"], second["iqm_high"]) == ("99.00", "99.00")
-    json.dumps([first, second])

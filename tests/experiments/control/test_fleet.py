@@ -1,26 +1,32 @@
 """One fleet of an experiment."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
+from made_runs import make_policy
 from toy_experiment import PLAN, TOY
 
 from lobsdice.algorithms import BC
+from lobsdice.environments.tasks.table import spec_of
 from lobsdice.experiments.control import fleet as program
 from lobsdice.experiments.control.episodes import make_source
-from lobsdice.experiments.control.fleet import fleet_of
+from lobsdice.experiments.control.fleet import evaluation, fleet_of
 from lobsdice.experiments.control.grid import COMPARED, Grid, Trial
 from lobsdice.experiments.control.trials import failures, fleets, run_all
 from lobsdice.report.run_record import read_run
 from lobsdice.training.folder import describe
 
 
-def test_trials_on_the_same_data_share_it(files):
-    fleet = fleet_of(TOY.trials(["lobsdice"]), PLAN, make_source(files))
-    assert [m.data for m in fleet.members] == [0, 0, 1, 1]
-    assert [m.seed for m in fleet.members] == [0, 1, 0, 1]
-    assert len(fleet.datas) == 2 and len(fleet.datas[1].init) == 5
+def test_every_seed_has_its_own_data_and_other_settings_share_it(files):
+    trials = TOY.trials(["lobsdice"]) + TOY.trials(["lobsdice"], gamma=0.5)
+    fleet = fleet_of(trials, PLAN, make_source(files))
+    assert [m.data for m in fleet.members] == [0, 1, 2, 3] * 2
+    assert [m.seed for m in fleet.members] == [0, 1] * 4
+    assert len(fleet.datas) == 4 and len(fleet.datas[3].init) == 5
+    first, second = (d.expert.s * d.normaliser.scale + d.normaliser.mean for d in fleet.datas[:2])
+    assert len(first) == len(second) and not np.isclose(first, second).all(axis=1).any()
 
 
 @pytest.mark.parametrize("penalty", [None, 0.03])
@@ -35,6 +41,14 @@ def test_a_plan_gives_its_penalty_to_every_algorithm_with_a_discriminator(files,
     assert found == (own if penalty is None else dict.fromkeys(own, penalty))
 
 
+def test_starts_differ_from_step_to_step_and_are_alike_for_all_runs(files):
+    policy = make_policy(spec_of("hopper").action_space, width=11)
+    trials = [Trial("bc", "hopper", (1, 1, 1), seed) for seed in range(2)]
+    scores = partial(evaluation, trials, PLAN, make_source(files), 1)
+    (first, other), (again, _), (later, _) = (scores(step)([policy] * 2) for step in (8, 8, 16))
+    assert first == other == again and first["return"] != later["return"]
+
+
 def test_a_report_knows_which_runs_of_a_fleet_have_stopped(files, tmp_path, monkeypatch):
     def make_wild(*arguments):
         fleet = fleet_of(*arguments)
@@ -42,9 +56,11 @@ def test_a_report_knows_which_runs_of_a_fleet_have_stopped(files, tmp_path, monk
         members = (replace(m, algorithm=BC(width=4, policy_rate=rate)) for m, rate in pairs)
         return replace(fleet, members=tuple(members))
 
+    steps = []
+    monkeypatch.setattr(program, "evaluation", lambda *a: steps.append(a[-1]) or evaluation(*a))
     monkeypatch.setattr(program, "fleet_of", make_wild)
     trials = [Trial("bc", "hopper", (1, 1, 1), seed) for seed in range(2)]
     (row,) = run_all(trials, PLAN, files, tmp_path)
-    assert row["seed"] == 1
+    assert row["seed"] == 1 and steps == [8]
     (folder,) = (tmp_path / "runs").iterdir()
     assert read_run(folder).failures == {0: failures(tmp_path)[folder.name]}

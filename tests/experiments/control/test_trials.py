@@ -55,7 +55,7 @@ def test_a_table_of_scores_says_where_the_weights_lie_but_no_losses(files, tmp_p
     masses = dict(
         zip(("mass_expert", "mass_medium", "mass_random"), (0.5, 0.25, 0.25), strict=True)
     )
-    measured = {"step": 8, "run": 0, "score": 50.0, "nu_loss": -1.0, **masses}
+    measured = {"step": 8, "run": 0, "seed": 0, "score": 50.0, "nu_loss": -1.0, **masses}
     write_csv(fleet / "metrics.csv", [measured])
     (row,) = run_all([trial], PLAN, files, tmp_path)
     assert row == trial.columns() | {"step": 8, "score": 50.0, **masses}

@@ -105,3 +105,21 @@ class GammaOne(_Control):
     """
 
     name = "gamma_one"
+
+
+@dataclass(frozen=True)
+class Mixtures(_Control):
+    """All algorithms on offline data that is harder to learn from, in four MuJoCo environments.
+
+    The conditions are 20 and 5 expert episodes among the logs (few-20, few-5), none at all (none),
+    the usual number in pieces of 50 steps (fragments), and noise that is not recorded added to each
+    action (noisy). There are 500 medium and 500 random episodes.
+
+    Example:
+        lobsdice experiment mixtures --jobs 6 -o results/mixtures
+        lobsdice experiment mixtures --conditions none noisy --algorithms lobsdice bco -o quick
+    """
+
+    grid: Grid = field(default_factory=lambda: Grid(sizes=(500,)))
+    plan: Plan = field(default_factory=lambda: Plan(steps=100_000))
+    name = "mixtures"

@@ -7,7 +7,8 @@ Its folder holds trials.json and what training writes, or failure.txt with the r
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -15,9 +16,8 @@ from typing import Any
 
 from lobsdice import console
 from lobsdice.data.files import atomic
-from lobsdice.data.prepare import Data, prepare
 from lobsdice.environments.evaluate import evaluate, summary
-from lobsdice.environments.tasks.task import divide, needed
+from lobsdice.experiments.control.data import make_data, wanted
 from lobsdice.experiments.control.episodes import EpisodeSource, make_source
 from lobsdice.experiments.control.grid import Plan, Trial
 from lobsdice.experiments.control.processes import end_with_parent
@@ -26,9 +26,12 @@ from lobsdice.training.engine import Member
 from lobsdice.training.fleet import Fleet
 from lobsdice.training.folder import CONFIG, RunFolder
 from lobsdice.training.lock import BusyError
+from lobsdice.training.recorder import Evaluate
 from lobsdice.training.train import train_fleet
 
 TRIALS, FAILURE = "trials.json", "failure.txt"
+#: The exit status of a process whose fleet another process trains.
+BUSY = 75
 
 
 def write_trials(path: Path, trials: Sequence[Trial]) -> None:
@@ -51,24 +54,49 @@ def write_failure(path: Path, why: str) -> None:
 
 def train(path: Path, plan: Plan, source: EpisodeSource, *, workers: int | None = None) -> None:
     """Train the fleet of a folder to its end, or write failure.txt."""
-    try:
+    with failures_written(path):
         trials = read_trials(path)
-        run = train_fleet(
+        train_trials(
+            path,
             fleet_of(trials, plan, source),
             every=plan.every,
-            evaluate=evaluation(trials, plan, source, workers),
-            out=path,
-            resume=(path / CONFIG).exists(),
+            evaluate_at=partial(evaluation, trials, plan, source, workers),
         )
-        if run.failures:  # the checkpoint stays: a report reads there which runs failed
-            write_failure(path, "; ".join(run.failures.values()))
-        else:
-            RunFolder(path).forget_checkpoint()  # large, and no longer needed
+
+
+def train_trials(
+    path: Path, fleet: Fleet, *, every: int | None, evaluate_at: Callable[[int], Evaluate]
+) -> None:
+    """Train a fleet, or go on training it; write failure.txt if any of its runs fails."""
+    run = train_fleet(
+        fleet, every=every, evaluate_at=evaluate_at, out=path, resume=(path / CONFIG).exists()
+    )
+    if run.failures:  # the checkpoint stays: a report reads there which runs failed
+        write_failure(path, "; ".join(run.failures.values()))
+    else:
+        RunFolder(path).forget_checkpoint()  # large, and no longer needed
+
+
+@contextmanager
+def failures_written(path: Path) -> Iterator[None]:
+    """Write failure.txt into a fleet's folder if anything goes wrong, and go on."""
+    try:
+        yield
     except BusyError:
         raise  # the fleet has not failed: another process trains it
     except Exception as error:
         write_failure(path, f"{type(error).__name__}: {error}")
         console.say(f"warning: {path.name} failed: {error}")
+
+
+@contextmanager
+def exit_if_busy() -> Iterator[None]:
+    """End the process with the status `BUSY` if another process trains the fleet."""
+    try:
+        yield
+    except BusyError as error:
+        console.say(f"error: {error}")
+        sys.exit(BUSY)
 
 
 def fleet_of(trials: Sequence[Trial], plan: Plan, source: EpisodeSource) -> Fleet:
@@ -79,30 +107,27 @@ def fleet_of(trials: Sequence[Trial], plan: Plan, source: EpisodeSource) -> Flee
         for t in trials
     )
     labels = members[0].algorithm.needs_labels
-    return Fleet(members, tuple(make_data(d, source, labels=labels) for d in datasets))
-
-
-def make_data(trial: Trial, source: EpisodeSource, *, labels: bool = False) -> Data:
-    """The data of a trial; with `labels`, the demonstrations have their actions."""
-    episodes = source.episodes(trial.environment, needed(trial.demonstrations, trial.offline))
-    demonstrations, rest = divide(episodes, trial.demonstrations, trial.offline)
-    return prepare(
-        demonstrations.without_actions(),
-        rest,
-        every=trial.subsample,
-        labelled=demonstrations if labels or trial.labelled else None,
-    )
+    pools = {env: source.episodes(env, counts) for env, counts in wanted(trials).items()}
+    datas = (make_data(d, pools[d.environment], labels=labels) for d in datasets)
+    return Fleet(members, tuple(datas))
 
 
 def evaluation(
-    trials: Sequence[Trial], plan: Plan, source: EpisodeSource, workers: int | None
-) -> Callable[[Sequence[Policy]], list[dict[str, float]]]:
-    """A function that scores the policies of a fleet, each in the environment of its trial."""
+    trials: Sequence[Trial],
+    plan: Plan,
+    source: EpisodeSource,
+    workers: int | None,
+    step: int = 0,
+) -> Evaluate:
+    """The function that scores a fleet's policies, each in the environment of its trial.
+
+    Episodes start alike for all policies of a step, and otherwise from step to step.
+    """
     names = [trial.environment for trial in trials]
     places = [source.place(name) for name in names]
 
     def score(policies: Sequence[Policy]) -> list[dict[str, float]]:
-        found = evaluate(policies, places, episodes=plan.episodes, workers=workers)
+        found = evaluate(policies, places, episodes=plan.episodes, seed=step, workers=workers)
         return [
             summary(row, partial(source.normalised, name))
             for name, row in zip(names, found, strict=True)
@@ -115,4 +140,5 @@ if __name__ == "__main__":
     end_with_parent()
     folder, settings = Path(sys.argv[1]), json.loads(sys.argv[2])
     plan, source = Plan(**settings["plan"]), make_source(settings["data"])
-    train(folder, plan, source, workers=settings["workers"])
+    with exit_if_busy():
+        train(folder, plan, source, workers=settings["workers"])

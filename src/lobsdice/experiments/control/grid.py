@@ -1,12 +1,12 @@
 """The trials of the continuous-control experiments and their shared settings; light to import."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lobsdice.environments.tasks.table import SOURCES, TASKS
+from lobsdice.environments.tasks.table import NOISY, NOISY_TASKS, SOURCES, TASKS, family
 from lobsdice.errors import LobsDICEError
 
 if TYPE_CHECKING:
@@ -17,6 +17,30 @@ if TYPE_CHECKING:
 COMPARED = ("lobsdice", "bc", "bco", "demodicefo", "smodice", "opolo", "iqlearn", "rce")
 #: Expert episodes in the offline data of environments that have not 100 of them, as in the paper.
 EXPERT = {"halfcheetah": 400}
+#: The tasks that defaults are chosen on. All others are only reported.
+CHOOSING = tuple((environment, (100, 500, 500)) for environment in ("hopper", "walker2d"))
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What makes a mixture of offline data hard to learn from."""
+
+    expert: int | None = None
+    """Expert episodes in the offline data; None stands for the usual number."""
+    fragment: int | None = None
+    """The expert's episodes in the offline data are cut into pieces of this many steps."""
+    noisy: bool = False
+    """True if noise that is not recorded adds to each action."""
+
+
+#: The conditions of the experiment `mixtures`, by their names.
+CONDITIONS: Mapping[str, Condition] = {
+    "few-20": Condition(expert=20),
+    "few-5": Condition(expert=5),
+    "none": Condition(expert=0),
+    "fragments": Condition(fragment=50),
+    "noisy": Condition(noisy=True),
+}
 
 
 @dataclass(frozen=True)
@@ -35,11 +59,13 @@ class Trial:
     """The discount; None is the algorithm's default."""
     labelled: bool = False
     """True if demonstrations keep their actions also for algorithms that do not need them."""
+    fragment: int | None = None
+    """The expert's offline episodes are cut into pieces of this many steps."""
 
     @property
     def dataset(self) -> "Trial":
         """The trial without the settings that its data does not depend on."""
-        return replace(self, algorithm="", seed=0, gamma=None)
+        return replace(self, algorithm="", gamma=None)
 
     @property
     def offline(self) -> dict[str, int]:
@@ -61,6 +87,7 @@ class Trial:
             "algorithm": self.algorithm,
             "environment": self.environment,
             **dict(zip(SOURCES, self.mixture, strict=True)),
+            "fragment": self.fragment or "",
             "demonstrations": self.demonstrations,
             "subsample": self.subsample,
             "gamma": getattr(self.make(), "gamma", ""),
@@ -69,7 +96,16 @@ class Trial:
 
 
 #: The columns that tell trials apart.
-IDENTITY = ("algorithm", "environment", *SOURCES, "demonstrations", "subsample", "gamma", "seed")
+IDENTITY = (
+    "algorithm",
+    "environment",
+    *SOURCES,
+    "fragment",
+    "demonstrations",
+    "subsample",
+    "gamma",
+    "seed",
+)
 
 
 @dataclass(frozen=True)
@@ -106,22 +142,28 @@ class Grid:
     algorithms: tuple[str, ...] = COMPARED
     """Algorithms, in the experiments that compare several."""
     seeds: int = 5
-    """Runs with the seeds 0, 1, ..."""
+    """Runs with the seeds 0, 1, ..., each with demonstrations and logs of its own."""
     sizes: tuple[int, ...] = (100, 500, 1000)
     """Numbers of medium and of random episodes in the offline data, one mixture for each. They are
     our choice, since the paper's text does not give them."""
     expert: int | None = None
     """Expert episodes in a mixture (default: 100, and 400 for halfcheetah)."""
+    conditions: tuple[str, ...] = tuple(CONDITIONS)
+    """Conditions, in the experiment `mixtures`."""
 
     def __post_init__(self):
-        check_names("environment", self.env, TASKS)
+        check_names("environment", self.env, [*TASKS, *NOISY_TASKS])
+        check_names("condition", self.conditions, CONDITIONS)
         if not self.env or not self.algorithms or not self.sizes or self.seeds < 1:
             raise LobsDICEError("an experiment needs environments, algorithms, sizes and seeds")
 
     def tasks(self) -> list[tuple[str, tuple[int, int, int]]]:
         """All pairs of an environment and a mixture."""
         return [
-            (env, (EXPERT.get(env, 100) if self.expert is None else self.expert, size, size))
+            (
+                env,
+                (EXPERT.get(family(env), 100) if self.expert is None else self.expert, size, size),
+            )
             for env, size in product(self.env, self.sizes)
         ]
 
@@ -135,6 +177,59 @@ class Grid:
             Trial(name, env, mixture, seed, **settings)
             for name, (env, mixture), seed in product(names, self.tasks(), range(self.seeds))
         ]
+
+    def hard_trials(self) -> list[Trial]:
+        """A run for each condition, algorithm, task and seed."""
+        return [
+            trial
+            for name in self.conditions
+            for trial in self._under(CONDITIONS[name]).trials(fragment=CONDITIONS[name].fragment)
+        ]
+
+    def _under(self, condition: Condition) -> "Grid":
+        version = NOISY if condition.noisy else ""
+        return replace(
+            self,
+            env=tuple(family(env) + version for env in self.env),
+            expert=self.expert if condition.expert is None else condition.expert,
+        )
+
+
+class Task(NamedTuple):
+    """What an algorithm is compared with others on, in a table of runs."""
+
+    environment: str
+    expert: int
+    medium: int
+    random: int
+    fragment: int | str
+    """Empty if the expert's offline episodes are whole."""
+
+    @property
+    def role(self) -> str:
+        """The part that the task has in choosing defaults: `choosing` or `reporting`."""
+        mixture = (self.expert, self.medium, self.random)
+        chosen = (self.environment, mixture) in CHOOSING and not self.fragment
+        return "choosing" if chosen else "reporting"
+
+    @property
+    def condition(self) -> str:
+        """The name of the task's condition; `usual` if it has none."""
+        noisy, pieces = self.environment.endswith(NOISY), bool(self.fragment)
+        for name, found in CONDITIONS.items():
+            alike = (found.noisy, found.fragment is not None) == (noisy, pieces)
+            if alike and found.expert in (None, self.expert):
+                return name
+        return "usual"
+
+    def __str__(self) -> str:
+        pieces = f", pieces of {self.fragment}" if self.fragment else ""
+        return f"{self.environment} ({self.expert}, {self.medium}, {self.random}{pieces})"
+
+
+def task_of(row: Mapping[str, Any]) -> Task:
+    """The task of a row of scores.csv. Earlier tables have no column `fragment`."""
+    return Task(*(row.get(name, "") for name in Task._fields))
 
 
 def check_names(what: str, names: Sequence[str], known: Collection[str]) -> None:

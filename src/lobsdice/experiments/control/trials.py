@@ -15,7 +15,6 @@ import hashlib
 import json
 import signal
 import sys
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict
@@ -26,9 +25,9 @@ from lobsdice import console
 from lobsdice.data.files import write_csv
 from lobsdice.data.machine import cores
 from lobsdice.environments.tasks.table import SOURCES, spec_of
-from lobsdice.environments.tasks.task import needed
 from lobsdice.errors import LobsDICEError, plural
 from lobsdice.experiments.control import fleet
+from lobsdice.experiments.control.data import wanted
 from lobsdice.experiments.control.episodes import BuiltIn, EpisodeSource, make_source
 from lobsdice.experiments.control.fleet import FAILURE, TRIALS, read_trials
 from lobsdice.experiments.control.grid import IDENTITY, Plan, Trial
@@ -72,8 +71,8 @@ def run_all(
     if reuse:
         _adopt(trials, plan, reuse, folder)
     todo = _todo(trials, plan, folder)
+    _collect(todo, source)
     if jobs > 1 and len(todo) > 1:
-        _collect(todo, source)
         _train_apart(todo, plan, data, min(jobs, len(todo)))
     else:
         for path, group in todo.items():
@@ -112,14 +111,10 @@ def _collect(todo: Fleets, source: EpisodeSource) -> None:
     """Collect missing built-in episodes now, so that no two processes collect the same ones."""
     if not isinstance(source, BuiltIn):
         return
-    counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for trials in todo.values():
-        for trial in trials:
-            # The union has the larger count of each.
-            counts[trial.environment] |= Counter(needed(trial.demonstrations, trial.offline))
-    for environment, wanted in counts.items():
+    needed = wanted(trial for trials in todo.values() for trial in trials)
+    for environment, counts in needed.items():
         with suppress(Exception):  # the fleets that need them fail and report it
-            source.episodes(environment, wanted)
+            source.episodes(environment, counts)
 
 
 def _train_apart(todo: Fleets, plan: Plan, data: str, jobs: int) -> None:
@@ -162,6 +157,8 @@ def _conclude(path: Path, status: int) -> None:
     if -status in KILLED:
         how = f"was ended by a signal ({signal.strsignal(-status)}), see its {LOG}"
         return console.say(f"warning: {path.name} {how}; the same command continues it")
+    if status == fleet.BUSY:
+        return console.say(f"warning: {path.name} is being trained by another process")
     if status and not (path / FAILURE).exists():
         fleet.write_failure(path, f"its process died (exit status {status}); see {LOG}")
     if (path / FAILURE).exists():

@@ -49,7 +49,7 @@ def experiment(
     if jobs < 1:
         raise LobsDICEError(f"jobs is {jobs}; it must be at least 1")
     settings.check(choice.arms())
-    claim(folder, settings.to_plain())
+    claim(folder, settings.to_plain() | {"starts": "of each step"})
     arms = claim_arms(folder, choice.arms(), settings)
     demonstrators = measure_demonstrators(folder, choice.worlds, MORE * settings.episodes)
     run_all(choice.trials(), settings, folder, jobs=jobs)

@@ -6,25 +6,28 @@
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lobsdice import console
 from lobsdice.data.files import atomic
 from lobsdice.environments.evaluate import evaluate, summary
 from lobsdice.environments.tasks.table import spec_of
-from lobsdice.experiments.control.fleet import TRIALS, write_failure
+from lobsdice.experiments.control.fleet import (
+    TRIALS,
+    exit_if_busy,
+    failures_written,
+    train_trials,
+)
 from lobsdice.experiments.control.processes import end_with_parent
 from lobsdice.experiments.endings.settings import Arm, Settings, Trial
 from lobsdice.experiments.endings.worlds import make_data, successes
 from lobsdice.policies.policy import Policy
 from lobsdice.training.engine import Member
 from lobsdice.training.fleet import Fleet
-from lobsdice.training.folder import CONFIG, RunFolder
-from lobsdice.training.lock import BusyError
-from lobsdice.training.train import train_fleet
+from lobsdice.training.recorder import Evaluate
 
 
 def write_trials(path: Path, trials: Sequence[Trial]) -> None:
@@ -41,24 +44,14 @@ def read_trials(path: Path) -> list[Trial]:
 
 def train(path: Path, settings: Settings, *, workers: int | None = None) -> None:
     """Train the fleet of a folder to its end, or write failure.txt."""
-    try:
+    with failures_written(path):
         trials = read_trials(path)
-        run = train_fleet(
+        train_trials(
+            path,
             fleet_of(trials, settings),
             every=settings.every,
-            evaluate=_evaluation(trials, settings.episodes, workers),
-            out=path,
-            resume=(path / CONFIG).exists(),
+            evaluate_at=partial(_evaluation, trials, settings.episodes, workers),
         )
-        if run.failures:
-            write_failure(path, "; ".join(run.failures.values()))
-        else:
-            RunFolder(path).forget_checkpoint()  # large, and no longer needed
-    except BusyError:
-        raise  # the fleet has not failed: another process trains it
-    except Exception as error:
-        write_failure(path, f"{type(error).__name__}: {error}")
-        console.say(f"warning: {path.name} failed: {error}")
 
 
 def fleet_of(trials: Sequence[Trial], settings: Settings) -> Fleet:
@@ -83,15 +76,17 @@ def _dataset(trial: Trial) -> tuple[str, int, bool]:
     return trial.world, trial.seed, trial.arm.successful
 
 
-def _evaluation(
-    trials: Sequence[Trial], episodes: int, workers: int | None
-) -> Callable[[Sequence[Policy]], list[dict[str, float]]]:
-    """A function that scores the policies of a fleet, each in the world of its trial."""
+def _evaluation(trials: Sequence[Trial], episodes: int, workers: int | None, step: int) -> Evaluate:
+    """The function that scores a fleet's policies, each in the world of its trial.
+
+    Episodes start alike for all policies of a step, and otherwise from step to step.
+    """
     where = [trial.world for trial in trials]
+    options = {"episodes": episodes, "seed": step, "workers": workers}
 
     def score(policies: Sequence[Policy]) -> list[dict[str, float]]:
         likeliest, drawn = (
-            evaluate(policies, where, episodes=episodes, stochastic=stochastic, workers=workers)
+            evaluate(policies, where, stochastic=stochastic, **options)
             for stochastic in (False, True)
         )
         return [
@@ -107,4 +102,5 @@ def _evaluation(
 if __name__ == "__main__":
     end_with_parent()
     folder, given = Path(sys.argv[1]), json.loads(sys.argv[2])
-    train(folder, Settings.from_plain(given["settings"]), workers=given["workers"])
+    with exit_if_busy():
+        train(folder, Settings.from_plain(given["settings"]), workers=given["workers"])

@@ -73,7 +73,7 @@ def summary(rows: Sequence[Row], demonstrators: Mapping[str, float]) -> Table:
             line |= {"seeds": len(values["share"]), "demonstrator": f"{demonstrators[world]:.3f}"}
             line |= {name: f"{values[name].mean():.3f}" for name in ("success", "score")}
             for name in SHARES:
-                line |= cells(name, statistics.interval(values[name], np.mean), DIGITS)
+                line |= cells(name, statistics.interval(values[name], statistics.mean), DIGITS)
             line["least_share"] = f"{values['share'].min():.3f}"
             table.append(line)
     return table
@@ -91,7 +91,7 @@ def aggregate(rows: Sequence[Row]) -> Table:
                 if not mine or not (scores := stack(seeds, mine)).size:
                     break
                 line |= {"count": len(mine), "seeds": len(scores)}
-                line |= cells(name, statistics.interval(scores, np.mean), DIGITS)
+                line |= cells(name, statistics.interval(scores, statistics.mean), DIGITS)
                 line |= over_tasks(f"{name}_worlds", scores, DIGITS)
             else:
                 table.append(line)

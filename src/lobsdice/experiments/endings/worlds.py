@@ -58,7 +58,7 @@ def make_data(world: str, seed: int, *, oracle: bool = False, labels: bool = Fal
 
 
 def demonstrate(world: str, episodes: int) -> Float64[np.ndarray, " episodes"]:
-    """The demonstrator's returns in the first evaluation episodes, with the same starts."""
+    """The demonstrator's returns in episodes like those of an evaluation."""
     starts = range(0, episodes, CHUNK)
     jobs = [Job(world, start, min(start + CHUNK, episodes)) for start in starts]
     found = np.empty(episodes)

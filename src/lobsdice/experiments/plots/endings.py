@@ -69,7 +69,7 @@ def _draw_world(axes: Axes, world: str, arms: list[str], rows: Rows) -> None:
 def _draw_arm(
     axes: Axes, place: int, colour: str, shares: np.ndarray, drawn_shares: np.ndarray
 ) -> None:
-    mean, low, high = statistics.interval(shares[:, None], np.mean)
+    mean, low, high = statistics.interval(shares[:, None], statistics.mean)
     axes.plot(shares, np.full(len(shares), place), ".", color=colour, alpha=0.4)
     axes.errorbar(
         [mean], [place], xerr=[[mean - low], [high - mean]], fmt="|", color=colour, markersize=9

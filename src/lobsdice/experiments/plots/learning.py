@@ -10,10 +10,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
+from lobsdice.environments.tasks.table import family
+from lobsdice.experiments.control.grid import Task, task_of
 from lobsdice.experiments.plots import common
 from lobsdice.experiments.plots.common import Rows, distinct, looks, numbers, read
 
-#: The columns of a table of scores that tell tasks apart.
+#: The columns that every table of scores has.
 TASK = ("environment", "expert", "medium", "random")
 
 
@@ -104,26 +106,21 @@ def learning_grid(
     return figure
 
 
-def _panels(rows: Rows) -> tuple[dict[str, list[tuple[str, ...]]], int]:
-    """The tasks of each environment, and the largest number of them."""
-    tasks = list(dict.fromkeys(_task(row) for row in rows))
-    panels = {name: [t for t in tasks if t[0] == name] for name in distinct(rows, "environment")}
+def _panels(rows: Rows) -> tuple[dict[str, list[Task]], int]:
+    """The tasks of each environment, in both versions of it, and the largest number of them."""
+    panels: dict[str, list[Task]] = {}
+    for task in dict.fromkeys(map(task_of, rows)):
+        panels.setdefault(family(task.environment), []).append(task)
     return panels, max(map(len, panels.values()))
 
 
-def _task(row: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(row[name] for name in TASK)
-
-
-def _draw_task(
-    axes: Axes, task: tuple[str, ...], curves: list[tuple[str, str, Rows]], column: str
-) -> None:
+def _draw_task(axes: Axes, task: Task, curves: list[tuple[str, str, Rows]], column: str) -> None:
     for label, colour, rows in curves:
-        if mine := [row for row in rows if _task(row) == task]:
+        if mine := [row for row in rows if task_of(row) == task]:
             _draw_curve(axes, mine, column, label, colour)
     if column == "score":
         axes.axhline(100, color="black", linewidth=0.8, linestyle=":")
-    axes.set_title(f"{task[0]} ({', '.join(task[1:])})", fontsize=9)
+    axes.set_title(str(task), fontsize=9)
     _format_steps(axes)
 
 
@@ -137,9 +134,9 @@ def last_bars(table: str | Path, *, column: str, label: str) -> Figure:
         figure = Figure(figsize=(2.2 * len(panels) + 0.4, 2.4), layout="constrained")
         line = figure.subplots(1, len(panels), squeeze=False)[0]
         for axes, (name, tasks) in zip(line, panels.items(), strict=True):
-            groups = [numbers([r for r in last if _task(r) == task], column) for task in tasks]
-            _draw_bars(axes, [", ".join(task[2:]) for task in tasks], groups)
-            axes.set_title(f"{name} ({tasks[0][1]}, Y, Z)", fontsize=9)
+            groups = [numbers([r for r in last if task_of(r) == task], column) for task in tasks]
+            _draw_bars(axes, [f"{task.medium}, {task.random}" for task in tasks], groups)
+            axes.set_title(f"{name} ({tasks[0].expert}, Y, Z)", fontsize=9)
             axes.set_xlim(-0.6, across - 0.4)
         figure.supylabel(label, fontsize=9)
         figure.supxlabel(f"Y, Z (after {steps:,} gradient steps)", fontsize=9)
