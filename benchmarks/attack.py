@@ -403,7 +403,7 @@ def attack_folders(_: "Attack") -> Iterator[tuple[str, Counts]]:
 # ---- Kills ----
 
 TRAINING = (
-    "bc --env CartPole-v1 --episodes 1 --steps 3000 --every 100 --seeds 2 --width 16 --batch-size 8"
+    "bc --env CartPole-v1 --episodes 1 --steps 1500 --every 50 --seeds 2 --width 16 --batch-size 8"
 )
 
 
