@@ -1,22 +1,25 @@
 """The continuous-control experiments, end to end at toy size, in real environments."""
 
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from toy_experiment import PLAN, TOY, read_table
 
 from lobsdice.cli.commands.control import MuJoCo
 from lobsdice.data.files import write_csv
+from lobsdice.environments.tasks import behaviour
 from lobsdice.errors import LobsDICEError
 from lobsdice.experiments.control import fleet
-from lobsdice.experiments.control.data import POOL
 from lobsdice.experiments.control.experiment import (
     EXPERIMENTS,
     experiment,
+    settings_of,
     write_tables,
 )
 from lobsdice.experiments.control.grid import COMPARED, CONDITIONS, Grid, Trial
@@ -132,19 +135,29 @@ def test_runs_of_other_settings_are_not_reused(tmp_path):
     with pytest.raises(LobsDICEError, match="no folder of an experiment"):
         experiment("mujoco", TOY, PLAN, here, reuse=[there])
     cooled = replace(PLAN, cooldown=0.5)
-    claim(there, asdict(cooled) | {"experiment": "mujoco", "data": "built-in", "pool": POOL})
+    claim(there, settings_of("mujoco", cooled, "built-in"))
     with pytest.raises(LobsDICEError, match="cooldown differ"):
         experiment("mujoco", TOY, PLAN, here, reuse=[there])
     with pytest.raises(LobsDICEError, match="steps differ"):  # a cooldown depends on them
         experiment("mujoco", TOY, replace(cooled, steps=16), here, reuse=[there])
 
 
-def test_other_settings_in_the_same_folder_are_refused(tmp_path):
-    claim(tmp_path, asdict(PLAN) | {"experiment": "mujoco", "data": "built-in", "pool": POOL})
+def test_other_settings_in_the_same_folder_are_refused(tmp_path, monkeypatch):
+    claim(tmp_path, settings_of("mujoco", PLAN, "built-in"))
     with pytest.raises(LobsDICEError, match="other settings \\(steps differ"):
         experiment("mujoco", TOY, replace(PLAN, steps=16), tmp_path)
     with pytest.raises(LobsDICEError, match="experiment differ"):
         experiment("gamma_one", TOY, PLAN, tmp_path)
+    monkeypatch.setattr(behaviour, "FOLDER", other_policies(tmp_path / "policies"))
+    with pytest.raises(LobsDICEError, match="\\(policies differ"):
+        experiment("mujoco", TOY, PLAN, tmp_path)
+
+
+def other_policies(folder: Path) -> Path:
+    """The shipped policies, of which one is another."""
+    shutil.copytree(behaviour.FOLDER, folder)
+    shutil.copy(folder / "ant_medium.npz", folder / "ant_expert.npz")
+    return folder
 
 
 def test_a_failure_is_written_down_and_the_rest_goes_on(files, tmp_path, monkeypatch):

@@ -9,7 +9,9 @@ the task and of its noisy version again (`references.py`). `benchmarks/train_pol
 policies. Cached episodes are collected anew by themselves.
 """
 
+import hashlib
 import importlib
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from jaxtyping import Float32
 
 from lobsdice.data.spaces import ActionSpace, Box
 from lobsdice.environments.gym import Act
-from lobsdice.environments.tasks.table import MuJoCo, Spec, World, family
+from lobsdice.environments.tasks.table import TASKS, MuJoCo, Spec, World, family
 
 FOLDER = Path(__file__).with_name("policies")
 WORLDS_FOLDER = Path(__file__).parent.with_name("worlds")
@@ -88,6 +90,16 @@ def files_of(spec: Spec) -> list[Path]:
     module, _, _ = (spec.entry_point or "").partition(":")
     code = [WORLDS_FOLDER / f"{module.rpartition('.')[2]}.py"] if module else []
     return [*(policy_file(spec, source) for source in shipped), *code]
+
+
+def policies_digest() -> str:
+    """A digest of all shipped policies and their noise."""
+    digest = hashlib.sha256()
+    for spec in TASKS.values():
+        digest.update(json.dumps(spec.noise, sort_keys=True).encode())
+        for source in sorted(spec.noise):
+            digest.update(policy_file(spec, source).read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def _affine(x: np.ndarray, weights: np.ndarray, bias: np.ndarray) -> np.ndarray:

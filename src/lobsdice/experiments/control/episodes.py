@@ -17,6 +17,8 @@ from lobsdice.environments.tasks.table import spec_of
 from lobsdice.environments.tasks.task import cached
 from lobsdice.errors import LobsDICEError
 
+#: The name of the source of the built-in tasks' episodes.
+BUILT_IN = "built-in"
 #: Patterns of file names that have a short name.
 PATTERNS = {
     "d4rl": "{where}/{env}_{source}-v2.hdf5",
@@ -98,7 +100,7 @@ def make_source(name: str) -> EpisodeSource:
 
     Names are `built-in`, `d4rl:FOLDER`, `minari:NAMESPACE`, and patterns with {env} and {source}.
     """
-    if name == "built-in":
+    if name == BUILT_IN:
         return BuiltIn()
     kind, _, where = name.partition(":")
     if kind in PATTERNS and where:

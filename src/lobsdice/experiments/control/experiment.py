@@ -12,11 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lobsdice.data.files import write_csv
+from lobsdice.environments.tasks.behaviour import policies_digest
 from lobsdice.errors import LobsDICEError
 from lobsdice.experiments.control.data import POOL
+from lobsdice.experiments.control.episodes import BUILT_IN
 from lobsdice.experiments.control.grid import Grid, Plan, Task, Trial
 from lobsdice.experiments.control.tables import aggregate, comparisons, summary
 from lobsdice.experiments.control.trials import EXPERT_ERROR, SCORES, failures, run_all
@@ -69,7 +71,7 @@ def experiment(
     plan: Plan,
     folder: Path,
     *,
-    data: str = "built-in",
+    data: str = BUILT_IN,
     reuse: Sequence[Path] = (),
     jobs: int = 1,
 ) -> list[Path]:
@@ -81,7 +83,7 @@ def experiment(
     """
     if jobs < 1:
         raise LobsDICEError(f"jobs is {jobs}; it must be at least 1")
-    settings = asdict(plan) | {"experiment": name, "data": data, "pool": POOL}
+    settings = settings_of(name, plan, data)
     lengths = set() if plan.cooldown else {"steps"}
     for other in reuse:
         check_alike(other, settings, apart_from={"experiment", "every"} | lengths)
@@ -89,6 +91,12 @@ def experiment(
     claim(folder, settings)
     run_all(trials, plan, data, folder, reuse=reuse, jobs=jobs)
     return [folder / SCORES, *write_tables(name, folder), *draw_scores(name, folder)]
+
+
+def settings_of(name: str, plan: Plan, data: str) -> dict[str, Any]:
+    """All that the results of an experiment's runs have in common."""
+    settings = asdict(plan) | {"experiment": name, "data": data, "pool": POOL}
+    return settings | ({"policies": policies_digest()} if data == BUILT_IN else {})
 
 
 def write_tables(name: str, folder: Path) -> list[Path]:
