@@ -186,7 +186,7 @@ def test_members_of_an_archive_that_are_not_needed_are_not_read(tmp_path):
         for i in range(2000):
             archive.writestr(f"empty_{i}.npy", b"")
         with archive.open("large.npy", "w") as member:
-            for _ in range(600):
+            for _ in range(100):
                 member.write(bytes(1 << 20))
     tracemalloc.start()
     assert read(path).steps == 4
@@ -231,6 +231,12 @@ def test_a_parquet_file_with_more_rows_than_it_can_hold_is_refused(tmp_path):
     columns = {"episode": np.zeros(rows, np.int8), "obs_0": np.zeros(rows, np.float32)}
     parquet.write_table(pa.table(columns), tmp_path / "bad.parquet")
     refused(tmp_path / "bad.parquet", "the table claims to have 320,000,000 bytes")
+
+
+def test_a_parquet_file_with_longer_lists_than_it_can_hold_is_refused(tmp_path):
+    zeros = pa.FixedSizeListArray.from_arrays(np.zeros(20_000_000, np.float32), 10_000_000)
+    parquet.write_table(pa.table({"episode": [0, 0], "obs": zeros}), tmp_path / "bad.parquet")
+    refused(tmp_path / "bad.parquet", "the table claims to have 80,000,")
 
 
 @pytest.mark.parametrize("column", ["source", "episode"])

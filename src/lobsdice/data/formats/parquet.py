@@ -1,5 +1,6 @@
 """Parquet files: tables with typed columns."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -32,15 +33,22 @@ def read_columns(path: Path, names: Sequence[str]) -> pa.Table:
     # A text that is stored once, for all its rows, stays so until its size is known.
     texts = [name for name in names if _is_text(types.field(name).type)]
     with parquet.ParquetFile(path, read_dictionary=texts) as file:
-        found = file.metadata
-        parts = (found.row_group(i) for i in range(found.num_row_groups))
-        check_claim("the table", found.num_rows * len(names) * BYTES, size)
-        check_claim("the table", sum(part.total_byte_size for part in parts), size)
+        check_claim("the table", _claimed(file.metadata, set(names)), size)
         table = file.read(columns=list(names))
     table.validate(full=True)  # arrays of a damaged file can crash their reader
     for name in names:
         check_claim(f"column '{name}'", _bytes_of_texts(table[name]), size)
     return table
+
+
+def _claimed(found: parquet.FileMetaData, names: set[str]) -> int:
+    """The bytes that some columns need in memory at least, with all numbers of their lists."""
+    # The path of a list's numbers begins with the name of its column and a point.
+    paths = [found.schema.column(i).path for i in range(found.num_columns)]
+    starts = [{path, *(path[: m.start()] for m in re.finditer(r"\.", path))} for path in paths]
+    leaves = [i for i, start in enumerate(starts) if start & names]
+    parts = [found.row_group(i).column(j) for i in range(found.num_row_groups) for j in leaves]
+    return sum(max(BYTES * part.num_values, part.total_uncompressed_size) for part in parts)
 
 
 def _is_text(kind: pa.DataType) -> bool:
