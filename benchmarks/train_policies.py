@@ -204,8 +204,9 @@ def train(settings: Settings) -> None:
     )
     key, k_begin = jax.random.split(jax.random.key(settings.seed))
     learner, act = begin(settings, k_begin), make_act(settings)
+    one: Any = partial(make, settings.task)
     envs: Any = AsyncVectorEnv(
-        [partial(make, settings.task)] * n,
+        [one] * n,
         autoreset_mode=AutoresetMode.SAME_STEP,
         context="spawn",  # JAX has threads, beside which forked processes are not safe
     )
