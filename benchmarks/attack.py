@@ -37,7 +37,9 @@ from typing import Any, Literal, NamedTuple
 
 import h5py
 import numpy as np
+import pyarrow as pa
 import tyro
+from pyarrow import parquet
 
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.formats import read, write
@@ -92,12 +94,19 @@ def make_hdf5(folder: Path, found: Episodes) -> list[Path]:
     return [folder / "flat.hdf5", folder / "gzip.hdf5"]
 
 
-def make_table(suffix: str) -> "Make":
-    def make(folder: Path, found: Episodes) -> list[Path]:
-        write(folder / f"table{suffix}", found)
-        return [folder / f"table{suffix}"]
+def make_csv(folder: Path, found: Episodes) -> list[Path]:
+    write(folder / "table.csv", found)
+    return [folder / "table.csv"]
 
-    return make
+
+def make_parquet(folder: Path, found: Episodes) -> list[Path]:
+    write(folder / "table.parquet", found)
+    columns = {
+        "episode": np.repeat(list("abcd"), found.lengths + 1),
+        "obs": found.observations.tolist(),
+    }
+    parquet.write_table(pa.table(columns), folder / "lists.parquet", row_group_size=5)
+    return [folder / "table.parquet", folder / "lists.parquet"]
 
 
 def make_minari(folder: Path, found: Episodes) -> list[Path]:
@@ -155,11 +164,11 @@ class Target(NamedTuple):
 
 
 TARGETS = {
-    "CSV": Target(make_table(".csv"), read_episodes),
+    "CSV": Target(make_csv, read_episodes),
     "npz": Target(make_archives, read_episodes),
     "HDF5": Target(make_hdf5, read_episodes),
     "Minari": Target(make_minari, read_episodes),
-    "Parquet": Target(make_table(".parquet"), read_episodes),
+    "Parquet": Target(make_parquet, read_episodes),
     "policy": Target(make_policies, act),
 }
 

@@ -33,7 +33,7 @@ def read_columns(path: Path, names: Sequence[str]) -> pa.Table:
     # A text that is stored once, for all its rows, stays so until its size is known.
     texts = [name for name in names if _is_text(types.field(name).type)]
     with parquet.ParquetFile(path, read_dictionary=texts) as file:
-        check_claim("the table", _claimed(file.metadata, set(names)), size)
+        check_claim("the table", _claimed(file, types, names), size)
         table = file.read(columns=list(names))
     table.validate(full=True)  # arrays of a damaged file can crash their reader
     for name in names:
@@ -41,14 +41,27 @@ def read_columns(path: Path, names: Sequence[str]) -> pa.Table:
     return table
 
 
-def _claimed(found: parquet.FileMetaData, names: set[str]) -> int:
+def _claimed(file: parquet.ParquetFile, types: pa.Schema, names: Sequence[str]) -> int:
     """The bytes that some columns need in memory at least, with all numbers of their lists."""
+    found = file.metadata
+    lists = [name for name in names if pa.types.is_nested(types.field(name).type)]
+    values = found.num_rows * (len(names) - len(lists))
+    if lists:
+        values += _values(file, set(lists))
+    stored = sum(found.row_group(i).total_byte_size for i in range(found.num_row_groups))
+    return max(BYTES * values, stored)
+
+
+def _values(file: parquet.ParquetFile, lists: set[str]) -> int:
+    """The numbers in columns of lists."""
+    found = file.metadata
+    file.scan_contents(sorted(lists))  # an error here would abort the process below
     # The path of a list's numbers begins with the name of its column and a point.
     paths = [found.schema.column(i).path for i in range(found.num_columns)]
-    starts = [{path, *(path[: m.start()] for m in re.finditer(r"\.", path))} for path in paths]
-    leaves = [i for i, start in enumerate(starts) if start & names]
-    parts = [found.row_group(i).column(j) for i in range(found.num_row_groups) for j in leaves]
-    return sum(max(BYTES * part.num_values, part.total_uncompressed_size) for part in parts)
+    points = [[m.start() for m in re.finditer(r"\.", path)] for path in paths]
+    leaves = [i for i, path in enumerate(paths) if lists & {path[:j] for j in points[i]}]
+    groups = range(found.num_row_groups)
+    return sum(found.row_group(i).column(j).num_values for i in groups for j in leaves)
 
 
 def _is_text(kind: pa.DataType) -> bool:
