@@ -81,6 +81,15 @@ def test_the_cache_folder_follows_the_environment(monkeypatch, tmp_path):
     assert cache_folder() == tmp_path / "mine"
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs users with numbers")
+def test_a_user_without_a_home_is_told_to_name_a_cache_folder(monkeypatch):
+    for name in ("LOBSDICE_CACHE", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 4_242_424)  # as in a container
+    with pytest.raises(LobsDICEError, match=r"no home folder; name a folder in \$LOBSDICE_CACHE"):
+        cache_folder()
+
+
 def test_a_csv_table_has_every_column_once_and_the_line_ends_that_are_asked_for(tmp_path):
     path = tmp_path / "new" / "table.csv"
     assert write_csv(path, [{"a": 1}, {"a": 2, "b": "x"}]) == path

@@ -94,4 +94,7 @@ def cache_folder() -> Path:
     """The folder of collected data: $LOBSDICE_CACHE, or `lobsdice` in the user's cache folder."""
     if named := os.environ.get("LOBSDICE_CACHE"):
         return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lobsdice"
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lobsdice"
+    except RuntimeError as error:
+        raise LobsDICEError("there is no home folder; name a folder in $LOBSDICE_CACHE") from error

@@ -96,6 +96,13 @@ def test_a_damaged_file_in_the_cache_is_collected_anew(hopper, ranges, cache):
     assert again.offline.observations.tobytes() == hopper.offline.observations.tobytes()
 
 
+def test_a_cache_that_cannot_be_written_is_a_warning(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("LOBSDICE_CACHE", str(tmp_path / "file"))
+    with pytest.warns(UserWarning, match="not kept for another time: cannot write"):
+        assert len(load("grid", expert=1, offline={"random": 1}).offline) == 1
+
+
 def test_two_processes_may_fill_the_same_cache_at_once(ranges, tmp_path, monkeypatch):
     monkeypatch.setenv("LOBSDICE_CACHE", str(tmp_path))
     code = (

@@ -126,9 +126,21 @@ def cached(
     missing = {source: numbers for source, numbers in missing.items() if numbers}
     new = collect_ranges(spec.name, missing, seed=seed, workers=workers) if missing else {}
     episodes = {s: concatenate([*kept[s], *([new[s]] if s in new else [])]) for s in counts}
-    for source in new:
-        write(folder / f"{source}.npz", episodes[source])
+    _keep(folder, {source: episodes[source] for source in new})
     return episodes
+
+
+def _keep(folder: Path, episodes: Mapping[str, Episodes]) -> None:
+    """Write the episodes of each source to the cache; warn if it cannot be written."""
+    try:
+        for source, collected in episodes.items():
+            write(folder / f"{source}.npz", collected)
+    except LobsDICEError as error:
+        warnings.warn(
+            f"the episodes are not kept for another time: {error}; $LOBSDICE_CACHE names a folder "
+            "for them",
+            stacklevel=2,
+        )
 
 
 def fingerprint(spec: Spec, seed: int) -> str:
