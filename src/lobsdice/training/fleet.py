@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -25,6 +25,10 @@ from lobsdice.training.folder import describe, fingerprint
 
 #: Steps between two updates of the progress bar, roughly.
 PIECE = 1000
+#: Runs in one program at most.
+MOST_RUNS = 10_000
+#: Whole numbers must be smaller, because devices count with 32 bits.
+BOUND = 2**31
 #: Evaluations of a run, unless the user says otherwise.
 EVALUATIONS = 50
 
@@ -148,6 +152,7 @@ def make_fleet(
     options: Options,
 ) -> Fleet:
     """A fleet with a run for each algorithm, dataset and seed; `seeds=5` stands for 0 to 4."""
+    check_seeds(seeds)
     algorithms = list(algorithm) if isinstance(algorithm, Sequence) else [algorithm]
     datas = tuple(data) if isinstance(data, Sequence) else (data,)
     numbers = range(seeds) if isinstance(seeds, int) else seeds
@@ -158,6 +163,13 @@ def make_fleet(
         for seed in numbers
     )
     return Fleet(members, datas)
+
+
+def check_seeds(seeds: int | Sequence[int]) -> None:
+    """Raise if there are too many seeds, before that many runs are made."""
+    count = seeds if isinstance(seeds, int) else len(seeds)
+    if count > MOST_RUNS:
+        raise LobsDICEError(f"there are {count} seeds; there must be at most {MOST_RUNS}")
 
 
 def iterate(
@@ -256,7 +268,17 @@ def _check_member(member: Member, data: Data) -> None:
             f"{type(member.algorithm).__name__} learns from demonstrations with actions, "
             "but the data has none; give them to `prepare` as `labelled`"
         )
+    for settings in (member.algorithm, member.options):
+        _check_whole_numbers(settings)
     check_terminal(member.options.terminal, getattr(member.algorithm, "gamma", 0.0))
+
+
+def _check_whole_numbers(settings: Any) -> None:
+    """Raise if a hyperparameter is a larger number than devices can count to."""
+    for field in fields(settings):
+        value = getattr(settings, field.name)
+        if isinstance(value, int) and value >= BOUND:
+            raise LobsDICEError(f"{field.name} is {value}; it must be below 2^31")
 
 
 def _means(parts: list[Metrics], weights: list[int]) -> Means:

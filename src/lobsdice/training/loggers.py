@@ -28,6 +28,9 @@ FIRST = ("step", "runs", "score", "return")
 #: Width of a line where there is no terminal.
 LINE = 120
 
+#: Seconds that are left at most, however slow training seems: after that the clock has jumped.
+LONGEST = 1e9
+
 
 @dataclass
 class LiveTable:
@@ -101,7 +104,8 @@ class Pace:
         rate = self.counted / max(now - self.since, 1e-9)
         note = f"{rate:,.0f} steps/s"
         if not console.err.is_terminal:  # the bar of a terminal shows the time left itself
-            note = f"({note}, {timedelta(seconds=round(self.left / rate))} left)"
+            left = timedelta(seconds=round(min(self.left / rate, LONGEST)))
+            note = f"({note}, {left} left)"
         self.advance(steps, note=note)
 
 

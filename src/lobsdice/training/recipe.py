@@ -30,7 +30,7 @@ from lobsdice.environments.tasks.task import load
 from lobsdice.errors import DataWarning, LobsDICEError, plural
 from lobsdice.tabular.ends import Terminal
 from lobsdice.training.engine import Member, Options
-from lobsdice.training.fleet import Fleet
+from lobsdice.training.fleet import Fleet, check_seeds
 from lobsdice.training.folder import RunFolder
 from lobsdice.training.loggers import Logger, TensorBoard, WandB
 from lobsdice.training.recorder import Evaluate
@@ -39,8 +39,6 @@ from lobsdice.training.train import Run, train_fleet
 
 #: The parts of the settings that are groups.
 GROUPS = dict.fromkeys(("training", "preparation", "read", "algorithm"), dict) | {"name": str}
-#: Runs in one program at most.
-MOST_SEEDS = 10_000
 #: What follows an end, in words.
 AFTER_AN_END: Mapping[Terminal, str] = {
     "restart": "after an end a new start follows",
@@ -135,8 +133,7 @@ class Recipe:
 
     def fleet(self, recordings: Recordings) -> Fleet:
         """Return one run per random seed, on the prepared recordings."""
-        if self.seeds > MOST_SEEDS:
-            raise LobsDICEError(f"seeds is {self.seeds}; it must be at most {MOST_SEEDS}")
+        check_seeds(self.seeds)
         data = self._prepare(*recordings)
         members = (Member(self.algorithm, seed, 0, self.training) for seed in range(self.seeds))
         return Fleet(tuple(members), (data,))

@@ -1,10 +1,13 @@
 """Training as users call it: an algorithm and data in, runs with their policies out."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import jax
 
 from lobsdice.algorithms.base import Algorithm
 from lobsdice.console import progress
@@ -18,6 +21,9 @@ from lobsdice.training.interrupts import interruptible
 from lobsdice.training.lock import locked
 from lobsdice.training.loggers import LiveTable, Logger, Pace, Row
 from lobsdice.training.recorder import Evaluate, Recorder
+
+#: How JAX says that memory is exhausted.
+OUT_OF_MEMORY = re.compile("RESOURCE_EXHAUSTED|out of memory", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -97,9 +103,24 @@ def train_fleet(
         if out is not None:
             folder = RunFolder(Path(out)).begin(run, about or {}, resume=resume)
         recorder = Recorder(fleet, folder, [LiveTable(), *loggers])
-        _train(recorder, every, evaluate_at or (lambda step: evaluate), check)
+        with sentence_without_memory():
+            _train(recorder, every, evaluate_at or (lambda step: evaluate), check)
         last, best, selected = map(recorder.all_policies, ("last", "best", "selected"))
     return Run(fleet, recorder.rows, last, best, selected, recorder.failures)
+
+
+@contextmanager
+def sentence_without_memory() -> Iterator[None]:
+    """Turn an error for lack of memory into a sentence."""
+    try:
+        yield
+    except (MemoryError, jax.errors.JaxRuntimeError) as error:
+        if isinstance(error, MemoryError) or OUT_OF_MEMORY.search(str(error)):
+            raise LobsDICEError(
+                "there is not enough memory for this training; it needs less with a smaller "
+                "`batch_size`, a smaller width or fewer seeds"
+            ) from error
+        raise
 
 
 def _train(
