@@ -83,6 +83,7 @@ SMALL = {
     "experiment idm-error": EXPERIMENT,
     "experiment fewer-demonstrations": EXPERIMENT,
     "experiment gamma-one": EXPERIMENT,
+    "experiment mixtures": f"{EXPERIMENT} --algorithms bc --conditions none fragments",
     "experiment endings": "--worlds grid --algorithms bc bc-successful --seeds 1 --steps 8 "
     "--every 8 --batch-size 16 --episodes 1 --no-exact --set width=8",
 }
