@@ -204,6 +204,13 @@ def test_a_damage_is_told(runs, tmp_path, capsys):
     assert f"{METRICS} is damaged or missing; the checkpoint's copy replaces it" in said
 
 
+def test_a_policy_with_a_changed_number_is_not_used(runs, tmp_path):
+    folder = shutil.copytree(runs[0], tmp_path / "run")
+    flipped(1)(folder / POLICIES[1])
+    with pytest.raises(LobsDICEError, match=r"best-0.* \(.* differs from its checksum\)"):
+        RunFolder(folder).policies("best")
+
+
 def test_without_checkpoints_training_starts_anew(runs, tmp_path):
     folder = shutil.copytree(runs[0], tmp_path / "run")
     RunFolder(folder).forget_checkpoint()

@@ -36,6 +36,14 @@ def check_facts(facts: Mapping[str, Any]) -> dict[str, str] | None:
     return sums
 
 
+def check_all(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    """Raise a ValueError if facts or arrays do not fit their checksums, as far as there are any."""
+    if (sums := check_facts(facts)) is None:
+        return
+    for name, array in arrays.items():
+        check_array(sums, name, array)
+
+
 def check_array(sums: Mapping[str, str], name: str, array: np.ndarray) -> None:
     """Raise a ValueError if an array does not fit its checksum."""
     if sums.get(name) != array_checksum(name, array):

@@ -12,6 +12,7 @@ from jaxtyping import Float, Float32, Int64
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from lobsdice.data.checksums import check_all, with_checksums
 from lobsdice.data.files import atomic
 from lobsdice.data.foreign import check_claim, json_object, reason, require_file
 from lobsdice.data.normaliser import Normaliser
@@ -80,6 +81,11 @@ class Policy:
 
     def save(self, path: str | Path) -> None:
         """Write the policy to one file, which `load_policy` reads."""
+        with atomic(path) as temporary:
+            temporary.write_bytes(self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """The contents of the file that `save` writes."""
         arrays = {f"weight_{i}": w for i, w in enumerate(self.weights)}
         arrays |= {f"bias_{i}": b for i, b in enumerate(self.biases)}
         arrays |= {"mean": self.normaliser.mean, "scale": self.normaliser.scale}
@@ -88,8 +94,7 @@ class Policy:
             "action_space": self.action_space.to_json(),
             "observation_names": self.normaliser.names,
         }
-        with atomic(path) as temporary:
-            temporary.write_bytes(save(arrays, metadata={FACTS: json.dumps(facts)}))
+        return save(arrays, metadata={FACTS: json.dumps(with_checksums(facts, arrays))})
 
     def _network(self, observation) -> np.ndarray:
         with np.errstate(over="ignore"):  # a number that is too large is refused below
@@ -138,6 +143,7 @@ def load_policy(path: str | Path) -> Policy:
         with safe_open(path, framework="numpy") as file:
             facts = json_object((file.metadata() or {})[FACTS])
             arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        check_all(facts, arrays)
         layers = range(sum(key.startswith("weight_") for key in arrays))
         if facts.get("indicator"):  # by an earlier version: an input that is 0 in use
             arrays["weight_0"] = arrays["weight_0"][:-1]

@@ -100,9 +100,7 @@ class RunFolder:
 
     def write_policy(self, which: str, run: int, policy: Policy) -> bytes:
         """Replace a policy of a run and return the contents of its file."""
-        path = self.policy_path(which, run)
-        policy.save(path)
-        return path.read_bytes()
+        return self._write(policy_name(which, run), policy.to_bytes())
 
     def rows(self) -> list[Row]:
         """The rows of metrics.csv; raises if rows are missing that the checkpoint knows."""

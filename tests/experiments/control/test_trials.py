@@ -14,6 +14,7 @@ from lobsdice.errors import LobsDICEError
 from lobsdice.experiments.control import fleet, trials as runner
 from lobsdice.experiments.control.grid import Grid, Trial
 from lobsdice.experiments.control.trials import failures, fleets, run_all
+from lobsdice.training.lock import locked
 
 
 def test_runs_that_share_shapes_are_one_fleet():
@@ -93,6 +94,17 @@ def test_a_program_that_breaks_an_assertion_has_failed(tmp_path):
     (fleet / "trials.json").write_text("[]")
     runner._conclude(fleet, -signal.SIGABRT)
     assert failures(tmp_path) == {"bc-hopper": "its process died (exit status -6); see log.txt"}
+
+
+def test_a_fleet_that_another_process_trains_has_not_failed(tmp_path, capsys):
+    path = tmp_path / "runs" / "bc-hopper"
+    with locked(path):
+        with pytest.raises(SystemExit) as stop, fleet.exit_if_busy(), fleet.failures_written(path):
+            locked(path).__enter__()
+        assert stop.value.code == fleet.BUSY
+        runner._conclude(path, fleet.BUSY)
+    assert "bc-hopper is being trained by another process" in capsys.readouterr().err
+    assert not list(path.iterdir())
 
 
 def test_a_program_that_a_signal_ended_is_tried_again(files, tmp_path, monkeypatch, capsys):
