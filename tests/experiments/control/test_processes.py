@@ -22,6 +22,13 @@ def test_each_process_has_its_log_and_its_exit_status(tmp_path):
     assert [log.read_text() for log in logs] == ["0\n", "1\n", "2\n"]
 
 
+def test_no_file_of_the_current_folder_stands_for_a_module(tmp_path, monkeypatch):
+    (tmp_path / "queue.py").write_text("raise SystemExit(7)")
+    monkeypatch.chdir(tmp_path)
+    ((_, status),) = apart([(tmp_path / "log.txt", python("import queue"))], 1)
+    assert status == 0
+
+
 def test_a_job_is_drawn_when_there_is_room_for_it(tmp_path):
     drawn = []
 

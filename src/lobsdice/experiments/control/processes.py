@@ -55,7 +55,9 @@ def apart(
 def _start(command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
     # Only where JAX has an accelerator: XLA aborts when it does not know one of its flags.
     defaults = SHARED_GPU if find_spec("jax_plugins") else {}
-    environment = {**defaults, **os.environ, "PYTHONPATH": search_path()}
+    # No file in the current folder may stand for a module.
+    python = {"PYTHONPATH": search_path(), "PYTHONSAFEPATH": "1"}
+    environment = {**defaults, **os.environ, **python}
     with log.open("ab") as file:
         return subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=file, stderr=file, env=environment
