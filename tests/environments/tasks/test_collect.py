@@ -90,7 +90,10 @@ def test_an_episode_that_outlives_the_limit_is_truncated():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"task": "humanoid", "counts": {"random": 1}}, "hopper, walker2d, halfcheetah, ant, grid"),
+        (
+            {"task": "humanoid", "counts": {"random": 1}},
+            "hopper, walker2d, halfcheetah, ant, hopper-noisy",
+        ),
         ({"task": "hopper", "counts": {"replay": 1}}, "expert, medium, random"),
         ({"task": "hopper", "counts": {"random": -1}}, "cannot take -1 random episodes"),
         ({"task": "hopper", "counts": {"random": 0}}, "every count is 0"),
