@@ -41,6 +41,35 @@ def test_a_folder_replaces_a_folder(tmp_path):
     assert os.listdir(tmp_path) == ["data"]
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="names of open files are needed")
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_contents_reach_the_disk_before_their_name_and_the_name_before_the_end(
+    tmp_path, monkeypatch, kind
+):
+    """So a power cut leaves the old contents or the new ones."""
+    path, done = tmp_path / "data", []
+    originals = {"fsync": os.fsync, "replace": os.replace}
+
+    def sync(number):
+        done.append(("sync", os.readlink(f"/proc/self/fd/{number}")))
+        originals["fsync"](number)
+
+    def rename(old, new):
+        done.append(("rename", str(new)))
+        originals["replace"](old, new)
+
+    with atomic(path) as temporary:
+        if kind == "folder":
+            temporary.mkdir()
+        written = temporary / "part" if kind == "folder" else temporary
+        written.write_text("new")
+        monkeypatch.setattr(os, "fsync", sync)
+        monkeypatch.setattr(os, "replace", rename)
+    within = [("sync", str(temporary))] if kind == "folder" else []
+    ends = [("rename", str(path)), ("sync", str(tmp_path))]
+    assert done == [("sync", str(written)), *within, *ends]
+
+
 def test_a_failure_leaves_the_old_folder(tmp_path):
     path = tmp_path / "data"
     path.mkdir()

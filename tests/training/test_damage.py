@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import jax
 import pytest
 from worlds import noise
 
@@ -23,6 +24,7 @@ from lobsdice.errors import LobsDICEError
 from lobsdice.report.gather import Parts
 from lobsdice.report.run_page import page
 from lobsdice.report.run_record import read_run
+from lobsdice.training.config import digest
 from lobsdice.training.engine import Options
 from lobsdice.training.folder import RunFolder
 from lobsdice.training.recipe import Recipe, read_recipe
@@ -223,6 +225,30 @@ def test_two_damaged_checkpoints_are_a_sentence(runs, tmp_path, name):
     for file in (NEWEST, PREVIOUS):
         DAMAGES[name](folder / file)
     assert f"{PREVIOUS} is damaged: " in str(outcome(folder))
+
+
+def forged(folder: Path, **changes: Any) -> None:
+    """Change the checkpoint, with checksums that fit."""
+    recipe, config = read_recipe(folder), RunFolder(folder).config()["run"]
+    run = RunFolder(folder, digest(config))
+    like = jax.eval_shape(recipe.fleet(recipe.recordings()).begin)
+    checkpoint = run.read_checkpoint(like)
+    assert checkpoint is not None
+    run.write_checkpoint(checkpoint._replace(**changes))
+
+
+def test_a_step_beyond_the_last_is_refused(runs, tmp_path):
+    folder = shutil.copytree(runs[0], tmp_path / "run")
+    forged(folder, step=10**9)
+    assert "a checkpoint of step 1000000000, but its runs have 30 steps" in str(outcome(folder))
+
+
+def test_a_checkpoint_writes_no_files_but_those_of_a_run(runs, tmp_path):
+    folder = shutil.copytree(runs[0], tmp_path / "run")
+    forged(folder, files={METRICS: b"", "policies/../../other-0.safetensors": b"harm"})
+    (folder / PREVIOUS).unlink()
+    assert "which lobsdice does not write" in str(outcome(folder))
+    assert os.listdir(tmp_path) == ["run"]
 
 
 # ---- config.json, of which there is one copy ----

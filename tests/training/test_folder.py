@@ -1,5 +1,6 @@
 """A run's folder: what is written is read back, and what is not ours is refused."""
 
+import json
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from worlds import noise_data
 from lobsdice.data.spaces import Box
 from lobsdice.errors import LobsDICEError
 from lobsdice.training import folder as runs
-from lobsdice.training.checkpoint import Checkpoint
+from lobsdice.training.checkpoint import Checkpoint, named_leaves
 from lobsdice.training.folder import RunFolder, fingerprint
 
 MEMBER = {"algorithm": {"name": "BC"}, "options": {"steps": 8}, "seed": 0, "data": 0}
@@ -65,6 +66,19 @@ def test_a_damaged_checkpoint_is_a_sentence(folder):
     save_file({"x": np.zeros(3)}, path)
     with refused("checkpoint.safetensors is damaged"):
         folder.read_checkpoint(STATE)
+
+
+def test_a_checkpoint_of_an_earlier_version_is_read_but_not_resumed(folder):
+    """It has no checksums, and no copies of the other files."""
+    arrays = {name: np.asarray(leaf) for name, leaf in named_leaves(STATE)}
+    facts = {"step": 8, "failures": {"0": "why"}, "config": folder.fingerprint}
+    path = folder.path / "checkpoint.safetensors"
+    save_file(arrays, path, metadata={"lobsdice_checkpoint": json.dumps(facts)})
+    found = RunFolder(folder.path).read_checkpoint(STATE)
+    assert found is not None and (found.step, found.failures) == (8, {0: "why"})
+    assert folder.failures() == {0: "why"}
+    with refused("by an earlier version of lobsdice, without checksums; this version cannot"):
+        folder.restore(STATE)
 
 
 def test_a_checkpoint_with_other_networks_is_not_called_damaged(folder):
