@@ -1,7 +1,8 @@
 """The processors and the memory of this machine."""
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 #: Files with the most bytes that a container may use.
@@ -25,3 +26,26 @@ def memory() -> int:
         lines = Path("/proc/meminfo").read_text().splitlines()
         found.append(1024 * next(int(x.split()[1]) for x in lines if x.startswith("MemAvailable")))
     return min(found)
+
+
+@contextmanager
+def at_most(size: int) -> Iterator[None]:
+    """Let this process take no more than `size` bytes of memory in addition, if the system can.
+
+    A library that asks for more gets an error. It is for moments in which other threads rest.
+    """
+    try:
+        import resource
+
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except (ImportError, OSError):  # on other systems
+        yield
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    wanted = pages * os.sysconf("SC_PAGE_SIZE") + size
+    limits = [limit for limit in (soft, hard, wanted) if limit != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_AS, (min(limits), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))

@@ -133,6 +133,49 @@ def test_groups_that_hold_themselves_are_refused(tmp_path, episodes):
     refused(tmp_path / "bad-v0", "is another name of something else in the file")
 
 
+def rewritten(path: Path, signature: bytes, change: Callable[[bytearray, int], None]) -> None:
+    """Change the first structure of the HDF5 library with a signature."""
+    content = bytearray(path.read_bytes())
+    change(content, content.index(signature))
+    path.write_bytes(content)
+
+
+def names_twice(content: bytearray, place: int) -> None:
+    """Let the tree of names have the same leaf twice; a few such levels would have no end."""
+    content[place + 6] = 2
+    content[place + 48 : place + 64] = content[place + 32 : place + 48]
+
+
+def neighbours_without_end(content: bytearray, place: int) -> None:
+    """Let the next node of the tree of names be the same node."""
+    content[place + 16 : place + 24] = place.to_bytes(8, "little")
+
+
+def gaps_without_end(content: bytearray, place: int) -> None:
+    """Let the next gap between names be the same gap."""
+    gap = 64
+    content[place + 16 : place + 24] = gap.to_bytes(8, "little")
+    start = int.from_bytes(content[place + 24 : place + 32], "little") + gap
+    content[start : start + 16] = gap.to_bytes(8, "little") + (16).to_bytes(8, "little")
+
+
+@pytest.mark.parametrize("kind", ["bad.hdf5", "bad-v0"])
+def test_structures_of_hdf5_files_have_an_end(kind, tmp_path, episodes, monkeypatch):
+    monkeypatch.setattr("lobsdice.data.formats.hdf5.STRUCTURE", 64 << 20)
+    for signature, change, words in (
+        (b"TREE", names_twice, "its list of names is damaged"),
+        (b"TREE", neighbours_without_end, ""),
+        (b"HEAP", gaps_without_end, "memory allocation failed"),
+    ):
+        path = tmp_path / kind
+        write(path, episodes)
+        inner = path if path.is_file() else path / "data" / "main_data.hdf5"
+        with h5py.File(inner, "w") as file:  # as others write it
+            file["episode_0/observations"] = np.zeros((3, 3))
+        rewritten(inner, signature, change)
+        refused(path, words)
+
+
 def inflated(file: h5py.File, name: str) -> None:
     """A chunk of 64 bytes that inflates to 64 million."""
     array = file.create_dataset(name, (4, 2), np.float64, chunks=(4, 2), compression="gzip")
@@ -205,6 +248,11 @@ def test_an_array_of_an_archive_is_not_larger_than_the_file_can_hold(tmp_path):
             for _ in range(320):
                 member.write(bytes(1_000_000))
     refused(path, "observations claims to have 320,000,128 bytes, but the file has only")
+
+
+def test_names_of_arrays_are_shown_on_one_line(tmp_path):
+    np.savez(tmp_path / "bad.npz", allow_pickle=False, **{"a\nb\x1b[31m": np.zeros(1)})
+    refused(tmp_path / "bad.npz", r"the file has a\nb")
 
 
 def test_texts_of_no_size_are_not_counted_without_end(tmp_path):

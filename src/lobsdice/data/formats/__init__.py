@@ -15,7 +15,7 @@ from lobsdice.data.episodes import Episodes
 from lobsdice.data.foreign import reason, require_file
 from lobsdice.data.formats.options import DEFAULTS as DEFAULTS, ReadOptions as ReadOptions
 from lobsdice.data.notices import notices
-from lobsdice.errors import DataWarning, LobsDICEError, plural
+from lobsdice.errors import DataWarning, LobsDICEError, plain, plural
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def _explained(path: str | PathLike[str]) -> Iterator[None]:
     try:
         yield
     except LobsDICEError as error:
-        raise LobsDICEError(f"{path}: {error}") from error
+        raise LobsDICEError(f"{path}: {plain(str(error))}") from error
     except MemoryError as error:
         raise LobsDICEError(f"{path}: it is too large for the memory, or damaged") from error
     except Exception as error:  # damaged files make parsers raise errors of nearly every type

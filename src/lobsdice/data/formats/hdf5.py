@@ -2,7 +2,7 @@
 
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 
 import h5py
 import numpy as np
-from h5py import h5l, h5o, h5z  # pyright: ignore[reportAttributeAccessIssue]
+from h5py import h5g, h5l, h5z  # pyright: ignore[reportAttributeAccessIssue]
 
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.files import atomic
@@ -19,6 +19,7 @@ from lobsdice.data.formats.arrays import Arrays
 from lobsdice.data.formats.flat import read_flat
 from lobsdice.data.formats.metadata import label_entries, space_entries
 from lobsdice.data.formats.options import ReadOptions
+from lobsdice.data.machine import at_most
 from lobsdice.errors import LobsDICEError
 
 #: The most bytes of an array that the file need not hold, because zeros that were never written are
@@ -28,11 +29,15 @@ SPARE, SPARE_IN_CHUNKS = 64 << 20, 4 << 20
 #: Bytes of a compressed chunk that cannot become large, because the ratio is at most 1032.
 SMALL_CHUNK = 128 << 10
 
+#: The most memory for the structure of a file, without its arrays. The HDF5 library loops in some
+#: damaged structures, and takes more and more.
+STRUCTURE = 1 << 30
+
 
 def read(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
     """The episodes in a file of flat transitions, and warnings."""
     with h5py.File(path, "r") as file:
-        stored = Arrays(file, lambda name: _dataset(file, name))
+        stored = Arrays(_names(file), lambda name: _dataset(file, name))
         return read_flat(stored, _metadata(file), options)
 
 
@@ -74,17 +79,18 @@ def new_file(path: Path, **options: Any) -> Iterator[h5py.File]:
 
 
 def _metadata(file: h5py.File) -> Arrays[np.ndarray]:
-    group = member(file, "metadata") if "metadata" in set(file) else None
+    group = member(file, "metadata") if "metadata" in _names(file) else None
     if not isinstance(group, h5py.Group):
         return Arrays([], np.asarray)
-    return Arrays(group, lambda name: np.asarray(_dataset(group, name)[()]))
+    return Arrays(_names(group), lambda name: np.asarray(_dataset(group, name)[()]))
 
 
 def _dataset(group: h5py.Group, name: str) -> h5py.Dataset:
-    dataset = member(group, name)
-    if not isinstance(dataset, h5py.Dataset):
-        raise LobsDICEError(f"{name} must be an array, not a group")
-    check_array(name, dataset)
+    with at_most(STRUCTURE):
+        dataset = member(group, name)
+        if not isinstance(dataset, h5py.Dataset):
+            raise LobsDICEError(f"{name} must be an array, not a group")
+        check_array(name, dataset)
     if dataset.dtype.kind not in "biufS":
         wanted = "texts of fixed size (dtype S)" if name.endswith("_names") else "numbers"
         raise LobsDICEError(f"{name} must be {wanted}, not {_kind(dataset.dtype)}")
@@ -102,21 +108,47 @@ def member(group: h5py.Group, name: str) -> h5py.Group | h5py.Dataset | h5py.Dat
     return group[name]
 
 
+def _names(group: h5py.Group) -> list[str]:
+    with at_most(STRUCTURE):
+        return [name.decode(errors="replace") for name in _each_once(group.id.links.iterate)]
+
+
+def _each_once(iterate: Callable[..., Any]) -> dict[bytes, tuple[int, int]]:
+    """The kind and the address of each link, by its name.
+
+    In a damaged file they may come again for ever. Links are not followed.
+    """
+    links: dict[bytes, tuple[int, int]] = {}
+    repeated: list[bytes] = []
+
+    def take(name: bytes, link: Any) -> bool | None:
+        # True ends the iteration. An error here would break the HDF5 library.
+        if name in links:
+            repeated.append(name)
+            return True
+        links[name] = link.type, link.u
+        return None
+
+    iterate(take, info=True)
+    if repeated:
+        raise LobsDICEError("its list of names is damaged")
+    return links
+
+
 def check_contents(file: h5py.File) -> None:
     """Raise an error unless all objects lie in the file itself, once, and all arrays are valid."""
-    links: list[tuple[bytes, int, int]] = []
-    # Links are not followed, and an error in the function would break the HDF5 library.
-    file.id.links.visit(lambda name, link: links.append((name, link.type, link.u)), info=True)
-    seen = {h5o.get_info(file.id).addr}
-    for name, kind, address in links:
-        text = name.decode(errors="replace")
-        if kind != h5l.TYPE_HARD:
-            raise _is_link(text)
-        if address in seen:  # groups that hold themselves or each other have no end
-            raise LobsDICEError(f"{text} is another name of something else in the file")
-        seen.add(address)
-        if isinstance(found := file[name], h5py.Dataset):
-            check_array(text, found)
+    with at_most(STRUCTURE):
+        # `h5o.get_info` would measure the group, for ever in some damaged files.
+        seen = {h5g.get_objinfo(file.id).objno[0]}
+        for name, (kind, address) in _each_once(file.id.links.visit).items():
+            text = name.decode(errors="replace")
+            if kind != h5l.TYPE_HARD:
+                raise _is_link(text)
+            if address in seen:  # groups that hold themselves or each other have no end
+                raise LobsDICEError(f"{text} is another name of something else in the file")
+            seen.add(address)
+            if isinstance(found := file[name], h5py.Dataset):
+                check_array(text, found)
 
 
 def check_array(name: str, dataset: h5py.Dataset) -> None:
