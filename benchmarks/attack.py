@@ -53,6 +53,9 @@ ROOT = Path(__file__).resolve().parents[1]
 #: Files that one process reads before the next one starts.
 BATCH = 250
 
+#: Failures of each attack that are shown.
+SHOWN = 10
+
 
 # ---- Valid files ----
 
@@ -539,10 +542,10 @@ class Attack:
                 found[name] = counts
                 print(f"{name}: {counts.cases:,} cases", file=sys.stderr, flush=True)
         print(json.dumps({k: vars(v) for k, v in found.items()}) if self.json else table(found))
-        failures = [failure for counts in found.values() for failure in counts.failures]
-        for failure in failures[:20]:
-            print(f"\nFAILED {failure}", file=sys.stderr)
-        return bool(failures)
+        for counts in found.values():
+            for failure in counts.failures[:SHOWN]:
+                print(f"\nFAILED {failure}", file=sys.stderr)
+        return any(counts.failures for counts in found.values())
 
 
 def table(found: dict[str, Counts]) -> str:
