@@ -24,9 +24,9 @@ def log_likelihood(net, s, a):
         return score[np.arange(len(a)), a] - np.log(np.exp(score).sum(1))
     mean, log_std = moments(net, s)
     a = np.clip(a, -1 + ACTION_MARGIN, 1 - ACTION_MARGIN)
-    density = np.exp(-0.5 * ((np.arctanh(a) - mean) / np.exp(log_std)) ** 2)
-    density /= np.sqrt(2 * np.pi) * np.exp(log_std) * (1 - a**2)
-    return np.log(density).sum(axis=1)
+    log_density = -0.5 * ((np.arctanh(a) - mean) / np.exp(log_std)) ** 2
+    log_density -= np.log(np.sqrt(2 * np.pi)) + log_std + np.log(1 - a**2)
+    return log_density.sum(axis=1)
 
 
 def expect(net, s, function, noise):

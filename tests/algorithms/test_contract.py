@@ -153,15 +153,22 @@ def after(algorithm):
     return algorithm.after_step(nets)
 
 
+def refreshed(algorithm):
+    """The networks after a look at other rows."""
+    return algorithm.refresh(started(algorithm), rows(64), jax.random.key(0))
+
+
 @each_algorithm
 def test_every_hyperparameter_matters(algorithm):
-    """In the networks' shapes, the rates, the hook after a step, or the slopes of the losses."""
+    """In the networks' shapes, the rates, the hooks, the draws, or the slopes of the losses."""
     nets = started(algorithm)
     for field in fields(algorithm):
         other = replace(algorithm, **{field.name: changed(field)})
         seen = shapes(other, DATA) != shapes(algorithm, DATA) or rates(other) != rates(algorithm)
         seen = seen or not equal(after(algorithm), after(other))
-        if seen or field.name == "penalty_every":  # which the loop looks at
+        seen = seen or not equal(refreshed(algorithm), refreshed(other))
+        seen = seen or algorithm.draws != other.draws
+        if seen or field.name in ("penalty_every", "refresh_every"):  # which the loop looks at
             continue
         if isinstance(field.default, float):
             assert not equal(slopes(algorithm, nets), slopes(other, nets)), field.name

@@ -7,6 +7,7 @@ from algorithms.probe import QUICK, cloned, distance, fit
 from algorithms.transcription import (
     advantage,
     assert_losses_are,
+    calibrated,
     log_ratio,
     logistic_objective,
     nu_objective,
@@ -38,7 +39,7 @@ def setting(key):
 
 def test_losses_and_gradients_are_those_of_the_equations(setting, key):
     algorithm, nets, batch, b, expert, offline = setting
-    r = log_ratio(plain(nets.r), offline, algorithm.ratio_floor)
+    r = log_ratio(calibrated(nets.r), offline, algorithm.ratio_floor)
     weight = np.exp(advantage(plain(nets.nu), r, b, algorithm) / 1.3)
     objectives = {
         "r": ("ratio_loss", lambda net: logistic_objective(net, expert, offline)),

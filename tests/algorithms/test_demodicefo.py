@@ -7,6 +7,7 @@ from algorithms.probe import QUICK, cloned, distance, fit
 from algorithms.transcription import (
     advantage,
     assert_losses_are,
+    calibrated,
     cloning_objective,
     log_ratio,
     logistic_objective,
@@ -45,7 +46,7 @@ def setting(key):
 
 def test_losses_and_gradients_are_those_of_the_equations(setting, key):
     algorithm, nets, batch, b, expert, offline = setting
-    r = log_ratio(plain(nets.r), offline, algorithm.ratio_floor)
+    r = log_ratio(calibrated(nets.r), offline, algorithm.ratio_floor)
     weight = np.exp(advantage(plain(nets.nu), r, b, algorithm) / 1.3)
     ones, pairs = np.ones(7), np.hstack([b.offline.s, b.offline.s_next])
     objectives = {

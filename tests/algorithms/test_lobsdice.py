@@ -20,6 +20,7 @@ from algorithms.probe import (
 from algorithms.transcription import (
     advantage,
     assert_losses_are,
+    calibrated,
     log_ratio,
     network,
     nu_objective,
@@ -67,7 +68,9 @@ def test_losses_and_gradients_are_those_of_the_equations(averaged, sharpness, ke
     options = {"averaged": averaged, "sharpness": sharpness, "least_share": least_share}
     algorithm, nets, batch, b = start(key, **options)
     alpha = algorithm.alpha
-    r = log_ratio(plain(nets.r), np.hstack([b.offline.s, b.offline.s_next]), algorithm.ratio_floor)
+    r = log_ratio(
+        calibrated(nets.r), np.hstack([b.offline.s, b.offline.s_next]), algorithm.ratio_floor
+    )
     seen = np.hstack([b.offline.s, b.offline.a])
     objectives = {"r": ("ratio_loss", lambda net: ratio_objective(net, b))}
     if averaged:

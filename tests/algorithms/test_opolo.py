@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 from algorithms.actors import critic, expect, log_likelihood, noise_of, numbers, seen, setting
 from algorithms.probe import fit, policy_table
-from algorithms.transcription import assert_same_slope, log_ratio, ratio_objective, slopes
+from algorithms.transcription import (
+    assert_same_slope,
+    calibrated,
+    log_ratio,
+    ratio_objective,
+    slopes,
+)
 from worlds import make_world
 
 from lobsdice import tabular
@@ -33,7 +39,9 @@ def transcribed(nets, b, key, space, inferred):
     """Each network's loss as a function of that network alone."""
     k_critic, k_policy, *_ = jax.random.split(key, 4)
     frozen = {name: numbers(net) for name, net in nets._asdict().items()}
-    r = log_ratio(frozen["r"], np.hstack([b.offline.s, b.offline.s_next]), ALGORITHM.ratio_floor)
+    r = log_ratio(
+        calibrated(nets.r), np.hstack([b.offline.s, b.offline.s_next]), ALGORITHM.ratio_floor
+    )
 
     def policy(net):
         reached = [objective(net, q, r, b, k_policy, space) for q in frozen["target"]]

@@ -7,6 +7,7 @@ from algorithms.probe import QUICK, cloned, distance, fit
 from algorithms.transcription import (
     advantage,
     assert_losses_are,
+    calibrated,
     log_ratio,
     logistic_objective,
     network,
@@ -42,7 +43,7 @@ def chi2_objective(nu, r, b, h):
 @each_form
 def test_losses_and_gradients_are_those_of_the_equations(chi2, key):
     algorithm, nets, batch, b = start(key, chi2)
-    r = log_ratio(plain(nets.r), b.offline.s, algorithm.ratio_floor)
+    r = log_ratio(calibrated(nets.r), b.offline.s, algorithm.ratio_floor)
     e = advantage(plain(nets.nu), r, b, algorithm)
     assert (e > -1).any() and (e < -1).any()
     weight = np.maximum(e + 1, 0) if chi2 else np.exp(e)

@@ -13,7 +13,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.algorithms.batch import Batch
+from lobsdice.data.prepare import Transitions
 from lobsdice.data.spaces import ActionSpace
+from lobsdice.equations.duals import Values
 from lobsdice.errors import LobsDICEError
 
 Metrics = dict[str, Float[Array, "..."]]
@@ -40,6 +42,16 @@ class Algorithm(Protocol):
         """True if it learns from demonstrations with actions."""
         ...
 
+    @property
+    def refresh_every(self) -> int:
+        """Steps between two calls of `refresh`, and two draws of the rows to clone."""
+        ...
+
+    @property
+    def draws(self) -> bool:
+        """True if the rows to clone are drawn by their weights."""
+        ...
+
     def init(self, key: Key[Array, ""], state_size: int, space: ActionSpace) -> Any:
         """Fresh networks: a NamedTuple with a field `policy`."""
         ...
@@ -62,15 +74,24 @@ class Algorithm(Protocol):
         """The networks after a gradient step: the place to move target networks."""
         ...
 
+    def refresh(self, nets: Any, held_out: Batch, key: Key[Array, ""]) -> Any:
+        """The networks after a look at held-out rows: the place to calibrate them."""
+        ...
+
+    def cloning_weights(self, nets: Any, rows: Transitions) -> Values:
+        """The log weights by which the rows to clone are drawn, up to a constant."""
+        ...
+
     def diagnose(self, nets: Any, batch: Batch, key: Key[Array, ""]) -> Metrics:
         """Measures of the networks on held-out rows, besides the losses there."""
         ...
 
 
 class Defaults:
-    """The choices of simple algorithms: no penalties, labels, ends, targets or further measures."""
+    """The choices of simple algorithms: no penalties, labels, ends, targets, draws or measures."""
 
     penalty_every: int = 1
+    refresh_every: int = 0
     goes_on: ClassVar[bool] = False
 
     @property
@@ -79,6 +100,16 @@ class Defaults:
 
     def after_step(self, nets: Any) -> Any:
         return nets
+
+    @property
+    def draws(self) -> bool:
+        return False
+
+    def refresh(self, nets: Any, held_out: Batch, key: Key[Array, ""]) -> Any:
+        return nets
+
+    def cloning_weights(self, nets: Any, rows: Transitions) -> Values:
+        raise NotImplementedError("an algorithm that draws rows has this method")
 
     def diagnose(self, nets: Any, batch: Batch, key: Key[Array, ""]) -> Metrics:
         return {}

@@ -23,6 +23,8 @@ class Batch(NamedTuple):
     """Demonstrations whose actions are known, if the data has some."""
     expert_ended: Bool[Any, " n"] | None = None
     """True for the rows of `expert` that follow an end; None if there are none."""
+    cloned: Transitions | None = None
+    """Offline rows drawn by their weights, for the policy; None if none were drawn."""
 
 
 def beside(x: Float[Array, "n first"], y: Float[Array, "n second"]) -> Rows:

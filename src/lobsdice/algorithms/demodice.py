@@ -19,18 +19,17 @@ jointly, without target networks.
 
 from typing import ClassVar
 
-from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Key
 
 from lobsdice.algorithms.base import Metrics, add_penalties, at_least, hyperparameters
 from lobsdice.algorithms.batch import Batch, at, state_actions
 from lobsdice.algorithms.dice import Dice, Nets, make_nets
-from lobsdice.algorithms.discriminator import discrimination, ratio_loss
+from lobsdice.algorithms.discriminator import ratio_loss
 from lobsdice.algorithms.registry import register
 from lobsdice.data.prepare import Observations, Transitions
 from lobsdice.data.spaces import ActionSpace
 from lobsdice.equations.duals import Values, dual, log_weights, residual, weights
-from lobsdice.equations.expectations import mean
+from lobsdice.equations.ratio import Rows
 
 
 @register
@@ -52,24 +51,26 @@ class DemoDICE(Dice):
     def init(self, key: Key[Array, ""], state_size: int, space: ActionSpace) -> Nets:
         return make_nets(key, state_size + space.feature_size, state_size, space, self.width)
 
+    def seen(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> tuple[Rows, Rows]:
+        assert batch.labelled is not None  # `Fleet` has checked it
+        return state_actions(nets.policy, batch.labelled), state_actions(nets.policy, batch.offline)
+
     def loss(
         self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: int
     ) -> tuple[Float[Array, ""], Metrics]:
         shown = batch.labelled
-        assert shown is not None  # `Fleet` has checked it
+        assert shown is not None
         # The labelled demonstrations are the expert; there may be others without actions.
         batch = batch._replace(expert=Observations(shown.s, shown.s_next))
-        s, a, s_next = batch.offline
-        expert = state_actions(nets.policy, shown)
-        offline = state_actions(nets.policy, batch.offline)
+        s, _, s_next = batch.offline
+        expert, offline = self.seen(nets, batch, key)
         r_loss, r = ratio_loss(nets.r, expert, offline, floor=self.ratio_floor)
 
         nu_init, nu, nu_next = at(nets.nu, batch.init, s, s_next)
         e = residual(r, nu, nu_next, self.gamma)
         nu_loss = dual(nu_init, e, gamma=self.gamma, alpha=self.alpha)
 
-        w = stop_gradient(weights(e, alpha=self.alpha))
-        policy_loss = -mean(w * nets.policy.log_prob(s, a))
+        policy_loss = self.cloning_loss(nets.policy, batch, weights(e, alpha=self.alpha))
 
         losses = {"ratio_loss": r_loss, "nu_loss": nu_loss, "policy_loss": policy_loss}
         return add_penalties(losses, self.penalties(nets, batch, expert, offline, key), penalised)
@@ -77,8 +78,3 @@ class DemoDICE(Dice):
     def log_weights(self, nets: Nets, rows: Transitions) -> Values:
         e = self.advantages(nets, rows, state_actions(nets.policy, rows))
         return log_weights(e, alpha=self.alpha)
-
-    def diagnose(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> Metrics:
-        assert batch.labelled is not None
-        shown, logged = (state_actions(nets.policy, x) for x in (batch.labelled, batch.offline))
-        return discrimination(nets.r, shown, logged)

@@ -19,20 +19,19 @@ All four networks are trained jointly. Each step draws the expert's actions anew
 from typing import Any, ClassVar, NamedTuple
 
 import jax
-from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.algorithms.base import Metrics, add_penalties, at_least, hyperparameters
 from lobsdice.algorithms.batch import Batch, at, state_actions
 from lobsdice.algorithms.dice import Dice
-from lobsdice.algorithms.discriminator import discrimination, ratio_loss
+from lobsdice.algorithms.discriminator import Discriminator, ratio_loss
 from lobsdice.algorithms.inverse import inverse_errors, inverse_loss, label_expert, make_inverse
 from lobsdice.algorithms.networks import Scalar, make_policy
 from lobsdice.algorithms.registry import STATE_PAIRS, register
 from lobsdice.data.prepare import Transitions
 from lobsdice.data.spaces import ActionSpace
 from lobsdice.equations.duals import Values, dual, log_weights, residual, weights
-from lobsdice.equations.expectations import mean
+from lobsdice.equations.ratio import Rows
 
 
 class Nets(NamedTuple):
@@ -60,28 +59,30 @@ class DemoDICEfO(Dice):
         k_inverse, k_r, k_nu, k_policy = jax.random.split(key, 4)
         return Nets(
             inverse=make_inverse(k_inverse, state_size, space, self.width),
-            r=Scalar(k_r, state_size + space.feature_size, self.width),
+            r=Discriminator(k_r, state_size + space.feature_size, self.width),
             nu=Scalar(k_nu, state_size, self.width),
             policy=make_policy(k_policy, state_size, space, self.width),
         )
+
+    def seen(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> tuple[Rows, Rows]:
+        labelled = label_expert(nets.inverse, batch, key)
+        return state_actions(nets.policy, labelled), state_actions(nets.policy, batch.offline)
 
     def loss(
         self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: int
     ) -> tuple[Float[Array, ""], Metrics]:
         k_inverse, k_penalties = jax.random.split(key)
-        s, a, s_next = batch.offline
+        s, _, s_next = batch.offline
         model_loss = inverse_loss(nets.inverse, batch)
 
-        expert = state_actions(nets.policy, label_expert(nets.inverse, batch, k_inverse))
-        offline = state_actions(nets.policy, batch.offline)
+        expert, offline = self.seen(nets, batch, k_inverse)
         r_loss, r = ratio_loss(nets.r, expert, offline, floor=self.ratio_floor)
 
         nu_init, nu, nu_next = at(nets.nu, batch.init, s, s_next)
         e = residual(r, nu, nu_next, self.gamma)
         nu_loss = dual(nu_init, e, gamma=self.gamma, alpha=self.alpha)
 
-        w = stop_gradient(weights(e, alpha=self.alpha))
-        policy_loss = -mean(w * nets.policy.log_prob(s, a))
+        policy_loss = self.cloning_loss(nets.policy, batch, weights(e, alpha=self.alpha))
 
         losses = {"inverse_loss": model_loss, "ratio_loss": r_loss}
         losses |= {"nu_loss": nu_loss, "policy_loss": policy_loss}
@@ -93,9 +94,7 @@ class DemoDICEfO(Dice):
         return log_weights(e, alpha=self.alpha)
 
     def diagnose(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> Metrics:
-        labelled = label_expert(nets.inverse, batch, key)
-        shown, logged = (state_actions(nets.policy, x) for x in (labelled, batch.offline))
-        return inverse_errors(nets.inverse, batch) | discrimination(nets.r, shown, logged)
+        return inverse_errors(nets.inverse, batch) | super().diagnose(nets, batch, key)
 
     def rates(self, step: Int[Array, ""]) -> Nets:
         return Nets(self.inverse_rate, *super().rates(step))

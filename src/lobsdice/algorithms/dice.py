@@ -8,15 +8,17 @@ from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import jax
+from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.algorithms.base import at_least, hyperparameters, within
 from lobsdice.algorithms.batch import Batch, at
-from lobsdice.algorithms.discriminator import Discriminating, state_critic_penalty
+from lobsdice.algorithms.discriminator import Discriminating, Discriminator, state_critic_penalty
 from lobsdice.algorithms.networks import Scalar, make_policy
 from lobsdice.data.prepare import Transitions
 from lobsdice.data.spaces import ActionSpace
 from lobsdice.equations.duals import Values, residual
+from lobsdice.equations.expectations import mean
 from lobsdice.equations.ratio import Rows, bounded_log_ratio
 
 
@@ -38,6 +40,9 @@ class Dice(Discriminating):
     """Weight of the squared gradient of ν."""
     nu_rate: float = at_least(0, default=3e-4)
     """Learning rate of the critic ν."""
+    redraw: bool = True
+    """Clone rows that are drawn by the weights of many rows. Otherwise clone all rows of a batch
+    with their weights in it, as in the paper: few of them count then."""
 
     def penalties(
         self, nets: Any, batch: Batch, expert: Rows, offline: Rows, key: Key[Array, ""]
@@ -48,6 +53,23 @@ class Dice(Discriminating):
             "ratio_penalty": lambda: self.weighted_ratio_penalty(nets.r, expert, offline, k_r),
             "nu_penalty": lambda: self.nu_penalty * state_critic_penalty(nets.nu, batch, k_nu),
         }
+
+    @property
+    def draws(self) -> bool:
+        return self.redraw
+
+    def log_weights(self, nets: Any, rows: Transitions) -> Values:
+        """log d/d^I at transitions, up to a constant."""
+        raise NotImplementedError
+
+    def cloning_weights(self, nets: Any, rows: Transitions) -> Values:
+        return self.log_weights(nets, rows)
+
+    def cloning_loss(self, policy: Any, batch: Batch, w: Values) -> Float[Array, ""]:
+        """The loss of cloning: of rows drawn by weight, or else of all rows with weights w."""
+        if batch.cloned is not None:
+            return -mean(policy.log_prob(batch.cloned.s, batch.cloned.a))
+        return -mean(stop_gradient(w) * policy.log_prob(batch.offline.s, batch.offline.a))
 
     def advantages(self, nets: Any, rows: Transitions, seen: Rows) -> Values:
         """A_ν = r + γ ν(s') - ν(s) at transitions; `seen` is the discriminator's input there."""
@@ -65,7 +87,7 @@ def make_nets(
     """Fresh networks; `seen_size` is the number of inputs of the discriminator."""
     k_r, k_nu, k_policy = jax.random.split(key, 3)
     return Nets(
-        r=Scalar(k_r, seen_size, width),
+        r=Discriminator(k_r, seen_size, width),
         nu=Scalar(k_nu, state_size, width),
         policy=make_policy(k_policy, state_size, space, width),
     )

@@ -36,7 +36,7 @@ from jaxtyping import Array, Float, Int, Key
 from lobsdice.algorithms.base import Metrics, add_penalties, at_least, hyperparameters, within
 from lobsdice.algorithms.batch import Batch, at, pairs, state_actions
 from lobsdice.algorithms.dice import Dice, make_nets
-from lobsdice.algorithms.discriminator import discrimination, ratio_loss
+from lobsdice.algorithms.discriminator import ratio_loss
 from lobsdice.algorithms.networks import Scalar
 from lobsdice.algorithms.registry import STATE_PAIRS, register
 from lobsdice.data.prepare import Transitions
@@ -89,8 +89,8 @@ class LobsDICE(Dice):
     """Learning rate of q."""
     sharpness: float = within(1, 10, default=2.0)
     """Largest power of the weights with which actions are cloned. 1 is the paper's."""
-    least_share: float = within(0, 1, default=0.05)
-    """Sharpen the weights only as long as this share of the rows of a batch remains effective."""
+    least_share: float = within(0, 1, default=0.1)
+    """Sharpen the weights only as long as this share of the rows remains effective."""
     pretrain: int = at_least(0, default=0)
     """Steps in which only the discriminator learns; it is frozen afterwards. 0: all jointly."""
 
@@ -103,8 +103,8 @@ class LobsDICE(Dice):
     def loss(
         self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: int
     ) -> tuple[Float[Array, ""], Metrics]:
-        s, a, s_next = batch.offline
-        expert, offline = pairs(batch.expert), pairs(batch.offline)
+        s, _, s_next = batch.offline
+        expert, offline = self.seen(nets, batch, key)
         r_loss, r = ratio_loss(nets.r, expert, offline, floor=self.ratio_floor)
 
         nu_init, nu, nu_next = at(nets.nu, batch.init, s, s_next)
@@ -116,16 +116,18 @@ class LobsDICE(Dice):
             e = with_value(q - nu, e)
         nu_loss = dual(nu_init, e, gamma=self.gamma, alpha=self.alpha)
 
-        w = stop_gradient(normalised(self._sharpened(e)))
-        policy_loss = -mean(w * nets.policy.log_prob(s, a))
+        w = normalised(self._sharpened(log_weights(e, alpha=self.alpha)))
+        policy_loss = self.cloning_loss(nets.policy, batch, w)
 
         losses |= {"nu_loss": nu_loss, "policy_loss": policy_loss}
         return add_penalties(losses, self.penalties(nets, batch, expert, offline, key), penalised)
 
-    def _sharpened(self, e: Values) -> Values:
+    def _sharpened(self, log_w: Values) -> Values:
         """The log weights of cloning."""
-        x = log_weights(e, alpha=self.alpha)
-        return sharpened(x, most=self.sharpness, least_share=self.least_share)
+        return sharpened(log_w, most=self.sharpness, least_share=self.least_share)
+
+    def cloning_weights(self, nets: Nets, rows: Transitions) -> Values:
+        return self._sharpened(self.log_weights(nets, rows))
 
     def log_weights(self, nets: Nets, rows: Transitions) -> Values:
         if self.averaged:
@@ -133,9 +135,6 @@ class LobsDICE(Dice):
         else:
             e = self.advantages(nets, rows, pairs(rows))
         return log_weights(e, alpha=self.alpha)
-
-    def diagnose(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> Metrics:
-        return discrimination(nets.r, pairs(batch.expert), pairs(batch.offline))
 
     def rates(self, step: Int[Array, ""]) -> Nets:
         rates = Nets(

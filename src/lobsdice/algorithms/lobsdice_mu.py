@@ -18,20 +18,18 @@ known. The objective has two forms, with the same minima up to constants (append
 from typing import Any, ClassVar, NamedTuple
 
 import jax
-from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.algorithms.base import Metrics, add_penalties, at_least, hyperparameters
 from lobsdice.algorithms.batch import Batch, at, pairs
 from lobsdice.algorithms.dice import Dice
-from lobsdice.algorithms.discriminator import discrimination, pair_critic_penalty, ratio_loss
+from lobsdice.algorithms.discriminator import Discriminator, pair_critic_penalty, ratio_loss
 from lobsdice.algorithms.networks import Scalar, make_policy
 from lobsdice.algorithms.registry import STATE_PAIRS, register
 from lobsdice.data.prepare import Observations, Transitions
 from lobsdice.data.spaces import ActionSpace
 from lobsdice.equations import duals
 from lobsdice.equations.duals import Values, residual
-from lobsdice.equations.expectations import mean
 from lobsdice.equations.ratio import Rows
 
 
@@ -75,13 +73,16 @@ class LobsDICEMu(Dice):
         seen = state_size if self.state_matching else 2 * state_size
         mu, nu = Scalar(k_mu, seen, self.width), Scalar(k_nu, state_size, self.width)
         policy = make_policy(k_policy, state_size, space, self.width)
-        return Nets(Scalar(k_r, seen, self.width), Multipliers(mu, nu), policy)
+        return Nets(Discriminator(k_r, seen, self.width), Multipliers(mu, nu), policy)
+
+    def seen(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> tuple[Rows, Rows]:
+        return self._matched(batch.expert), self._matched(batch.offline)
 
     def loss(
         self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: int
     ) -> tuple[Float[Array, ""], Metrics]:
-        s, a, s_next = batch.offline
-        expert, offline = self._matched(batch.expert), self._matched(batch.offline)
+        s, _, s_next = batch.offline
+        expert, offline = self.seen(nets, batch, key)
         r_loss, r = ratio_loss(nets.r, expert, offline, floor=self.ratio_floor)
 
         mu = nets.multipliers.mu(offline)
@@ -90,8 +91,8 @@ class LobsDICEMu(Dice):
         objective = duals.lagrange_dual_double if self.lagrange else duals.dual_double
         dual_loss = objective(nu_init, r, mu, e, gamma=self.gamma, alpha=self.alpha)
 
-        w = stop_gradient(duals.weights_double(e, alpha=self.alpha))
-        policy_loss = -mean(w * nets.policy.log_prob(s, a))
+        w = duals.weights_double(e, alpha=self.alpha)
+        policy_loss = self.cloning_loss(nets.policy, batch, w)
 
         def mu_penalty():
             *_, k_mu = jax.random.split(key, 3)  # the first two are those of r and ν
@@ -110,9 +111,6 @@ class LobsDICEMu(Dice):
         nu, nu_next = at(nets.nu, rows.s, rows.s_next)
         e = residual(-mu, nu, nu_next, self.gamma)
         return duals.log_weights_double(e, alpha=self.alpha)
-
-    def diagnose(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> Metrics:
-        return discrimination(nets.r, self._matched(batch.expert), self._matched(batch.offline))
 
     def rates(self, step: Int[Array, ""]) -> Nets:
         return Nets(self.ratio_rate, Multipliers(self.mu_rate, self.nu_rate), self.policy_rate)

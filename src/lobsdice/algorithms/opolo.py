@@ -27,11 +27,11 @@ from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.algorithms.base import Metrics, add_penalties, at_least, hyperparameters, within
-from lobsdice.algorithms.batch import Batch, beside, pairs
+from lobsdice.algorithms.batch import Batch, beside
 from lobsdice.algorithms.critics import ActorCritic, Twins, critic_rates, make_twins, taken
-from lobsdice.algorithms.discriminator import Discriminating, discrimination, ratio_loss
+from lobsdice.algorithms.discriminator import Discriminating, Discriminator, ratio_loss
 from lobsdice.algorithms.inverse import inverse_errors, inverse_loss, label_expert, make_inverse
-from lobsdice.algorithms.networks import PolicyNet, Scalar, make_policy
+from lobsdice.algorithms.networks import PolicyNet, make_policy
 from lobsdice.algorithms.registry import STATE_PAIRS, register
 from lobsdice.data.spaces import ActionSpace
 from lobsdice.equations.duals import Values, dual, residual
@@ -67,13 +67,13 @@ class OPOLO(Discriminating, ActorCritic):
         critic = make_twins(k_critic, state_size, space, self.width)
         inverse = make_inverse(k_inverse, state_size, space, self.width)
         policy = make_policy(k_policy, state_size, space, self.width)
-        return Nets(Scalar(k_r, 2 * state_size, self.width), critic, critic, inverse, policy)
+        return Nets(Discriminator(k_r, 2 * state_size, self.width), critic, critic, inverse, policy)
 
     def loss(
         self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: int
     ) -> tuple[Float[Array, ""], Metrics]:
         k_critic, k_policy, k_inferred, k_penalty = jax.random.split(key, 4)
-        expert, offline = pairs(batch.expert), pairs(batch.offline)
+        expert, offline = self.seen(nets, batch, key)
         r_loss, r = ratio_loss(nets.r, expert, offline, floor=self.ratio_floor)
 
         # The gradient goes through Q(s',a') too. It is zero if d = w d^I is the occupancy of π:
@@ -112,8 +112,7 @@ class OPOLO(Discriminating, ActorCritic):
         return dual(value(batch.init, k_init), e, gamma=self.gamma, alpha=0.0)
 
     def diagnose(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> Metrics:
-        told_apart = discrimination(nets.r, pairs(batch.expert), pairs(batch.offline))
-        return inverse_errors(nets.inverse, batch) | told_apart
+        return inverse_errors(nets.inverse, batch) | super().diagnose(nets, batch, key)
 
     def rates(self, step: Int[Array, ""]) -> Nets:
         critics = critic_rates(self.critic_rate)

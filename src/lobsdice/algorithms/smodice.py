@@ -22,13 +22,12 @@ the policy clones the offline data:
 
 from typing import ClassVar
 
-from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Key
 
 from lobsdice.algorithms.base import Metrics, add_penalties, hyperparameters, within
 from lobsdice.algorithms.batch import Batch, at
 from lobsdice.algorithms.dice import Dice, Nets, make_nets
-from lobsdice.algorithms.discriminator import discrimination, ratio_loss
+from lobsdice.algorithms.discriminator import ratio_loss
 from lobsdice.algorithms.registry import STATES, register
 from lobsdice.data.prepare import Transitions
 from lobsdice.data.spaces import ActionSpace
@@ -43,7 +42,7 @@ from lobsdice.equations.duals import (
     weights,
     weights_chi2,
 )
-from lobsdice.equations.expectations import mean
+from lobsdice.equations.ratio import Rows
 
 
 @register
@@ -63,19 +62,23 @@ class SMODICE(Dice):
     def init(self, key: Key[Array, ""], state_size: int, space: ActionSpace) -> Nets:
         return make_nets(key, state_size, state_size, space, self.width)
 
+    def seen(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> tuple[Rows, Rows]:
+        return batch.expert.s, batch.offline.s
+
     def loss(
         self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: int
     ) -> tuple[Float[Array, ""], Metrics]:
-        s, a, s_next = batch.offline
-        r_loss, r = ratio_loss(nets.r, batch.expert.s, s, floor=self.ratio_floor)
+        s, _, s_next = batch.offline
+        expert, offline = self.seen(nets, batch, key)
+        r_loss, r = ratio_loss(nets.r, expert, offline, floor=self.ratio_floor)
 
         nu_init, nu, nu_next = at(nets.nu, batch.init, s, s_next)
         e = residual(r, nu, nu_next, self.gamma)
         nu_loss, w = self._chi2(nu_init, e) if self.chi2 else self._kl(nu_init, e)
-        policy_loss = -mean(stop_gradient(w) * nets.policy.log_prob(s, a))
+        policy_loss = self.cloning_loss(nets.policy, batch, w)
 
         losses = {"ratio_loss": r_loss, "nu_loss": nu_loss, "policy_loss": policy_loss}
-        penalties = self.penalties(nets, batch, batch.expert.s, s, key)
+        penalties = self.penalties(nets, batch, expert, offline, key)
         return add_penalties(losses, penalties, penalised)
 
     def _kl(self, nu_init: InitValues, e: Values) -> tuple[Float[Array, ""], Values]:
@@ -89,6 +92,3 @@ class SMODICE(Dice):
     def log_weights(self, nets: Nets, rows: Transitions) -> Values:
         e = self.advantages(nets, rows, rows.s)
         return log_weights_chi2(e) if self.chi2 else log_weights(e, alpha=0.0)
-
-    def diagnose(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> Metrics:
-        return discrimination(nets.r, batch.expert.s, batch.offline.s)

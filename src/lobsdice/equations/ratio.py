@@ -11,6 +11,8 @@ from jaxtyping import Array, Float, Key
 
 Rows = Float[Array, "n features"]
 Values = Float[Array, " n"]
+#: The range of the slope of `calibration`: beyond it a fit says more of its rows than of the logit.
+SLOPES = (0.1, 4.0)
 
 
 def logistic_loss(expert: Values, offline: Values) -> Float[Array, ""]:
@@ -27,6 +29,32 @@ def bounded_log_ratio(
     pairs would give them all the weight. The authors' code bounds it too, but not symmetrically.
     """
     return jnp.log(jax.nn.sigmoid(logit) + floor) - jnp.log(jax.nn.sigmoid(-logit) + floor)
+
+
+def calibration(
+    expert: Values, offline: Float[Array, " m"], *, ridge: float = 1e-3, steps: int = 10
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """The slope a and the bias b for which a h + b has the smallest logistic loss.
+
+    By Newton's method. A small price for the distance of (a, b) from (1, 0) keeps both finite where
+    the logits of the two classes do not overlap.
+    """
+    logit = jnp.concatenate([expert, offline])
+    x = jnp.stack([logit, jnp.ones_like(logit)], axis=1)
+    shares = [jnp.full_like(part, 0.5 / len(part)) for part in (expert, offline)]
+    p, is_expert = jnp.concatenate(shares), jnp.arange(len(logit)) < len(expert)
+    begin = jnp.array([1.0, 0.0])
+
+    def newton(line: Float[Array, " 2"], _: None) -> tuple[Float[Array, " 2"], None]:
+        c = jax.nn.sigmoid(x @ line)
+        gradient = (p * (c - is_expert)) @ x + ridge * (line - begin)
+        hessian = (x * (p * c * (1 - c))[:, None]).T @ x + ridge * jnp.eye(2)
+        step = jnp.linalg.solve(hessian, gradient)
+        # Far from the minimum a whole step may lead away from it.
+        return line - step / jnp.maximum(1.0, 2 * jnp.linalg.norm(step)), None
+
+    slope, bias = jax.lax.scan(newton, begin, None, length=steps)[0]
+    return jnp.clip(slope, *SLOPES), bias
 
 
 def between(key: Key[Array, ""], x: Rows, y: Rows) -> Rows:

@@ -10,7 +10,7 @@ the process that goes on after an end, and with recorded steps drawn uniformly:
 docs/mathematics/ends.md derives this.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Float, Int, Int64, Key
 from lobsdice.algorithms.base import Algorithm
 from lobsdice.algorithms.batch import Batch
 from lobsdice.data.prepare import Data, Ends, Observations, Transitions
-from lobsdice.equations.duals import Number
+from lobsdice.equations.duals import Number, Values
 from lobsdice.tabular.ends import Terminal
 
 #: Expert and offline rows are held out in blocks: the last BLOCK rows of each PERIOD. Single rows
@@ -33,6 +33,8 @@ DIVIDED = np.array([0, 1, 1, 0], np.int32)
 #: A batch has this many times fewer initial states than other rows. They enter losses as a mean
 #: with the small factor 1-γ, so a few are enough.
 INITIAL_SHARE = 4
+#: Rows that are weighed for a draw by weights, rows that are drawn, and rows in one pass.
+SAMPLE, DRAWN, PIECE = 2**15, 2**12, 2**13
 
 
 class Slices(NamedTuple):
@@ -98,11 +100,13 @@ def draw_batch(
     end_mass: Number = 0.0,
     restart: bool = False,
     hold_out: bool = False,
+    apart: bool = False,
 ) -> Batch:
     """Draw `n` rows of each part of a run's data, with replacement; fewer of `init`.
 
     The row of an end is drawn `end_mass` times as often as that of a step. It leads to a random
-    initial state with `restart`, else to itself. With `hold_out` held-out rows are never drawn.
+    initial state with `restart`, else to itself. With `hold_out` held-out rows are never drawn,
+    and with `apart` no others, where there are some.
     """
     divided = DIVIDED if hold_out else 0 * DIVIDED
     k_step, k_ended, k_end, k_start = jax.random.split(key, 4)
@@ -110,8 +114,8 @@ def draw_batch(
     ended = jax.random.bernoulli(k_ended, share[:, None], (4, n))
     number = jnp.where(
         ended,
-        slices.steps[:, None] + _numbers(k_end, slices.ends, divided, n),
-        _numbers(k_step, slices.steps, divided, n),
+        slices.steps[:, None] + _numbers(k_end, slices.ends, divided, n, apart),
+        _numbers(k_step, slices.steps, divided, n, apart),
     )
     rows = number + slices.start[:, None]
     few = -(-n // INITIAL_SHARE)
@@ -124,6 +128,30 @@ def draw_batch(
         return batch
     fresh = slices.start[0] + jax.random.randint(k_start, (4, n), 0, slices.steps[0])
     return _restarted(batch, ended, pool.init[fresh])
+
+
+def draw_by_weight(
+    key: Key[Array, ""],
+    pool: Batch,
+    slices: Slices,
+    log_weights: Callable[[Transitions], Values],
+    *,
+    hold_out: bool,
+) -> Int[Array, " drawn"]:
+    """Numbers of offline rows in the pool, drawn by the weights of a large sample of the steps."""
+    k_sample, k_draw = jax.random.split(key)
+    divided = DIVIDED if hold_out else 0 * DIVIDED
+    sample = slices.start[2] + _numbers(k_sample, slices.steps, divided, SAMPLE)[2]
+
+    def piece(rows: Int[Array, " n"]) -> Values:
+        return log_weights(jax.tree.map(lambda x: x[rows], pool.offline))
+
+    x = jax.lax.map(piece, sample.reshape(-1, PIECE)).ravel()
+    # Weights of χ² may all be zero. Then all rows are alike.
+    top = jnp.max(x)
+    sums = jnp.cumsum(jnp.where(jnp.isfinite(top), jnp.exp(x - top), 1.0))
+    place = jnp.searchsorted(sums, sums[-1] * jax.random.uniform(k_draw, (DRAWN,)))
+    return sample[jnp.minimum(place, SAMPLE - 1)].astype(jnp.int32)
 
 
 def _restarted(batch: Batch, ended: Bool[Array, "4 n"], fresh: Float[Array, "4 n state"]) -> Batch:
@@ -156,12 +184,20 @@ def end_share(steps: Any, ends: Any, mass: Any) -> Float[Array, "..."]:
 
 
 def _numbers(
-    key: Key[Array, ""], size: Int[Array, " 4"], divided: Int[np.ndarray, " 4"], n: int
+    key: Key[Array, ""],
+    size: Int[Array, " 4"],
+    divided: Int[np.ndarray, " 4"],
+    n: int,
+    apart: bool = False,
 ) -> Int[Array, "4 n"]:
-    """Random numbers of rows that are not held out."""
-    learned = size - divided * held_out_count(size)
-    number = jax.random.randint(key, (4, n), 0, jnp.maximum(learned[:, None], 1))
-    return number + divided[:, None] * (number // LEARNED * BLOCK)
+    """Random numbers of rows that are not held out, or with `apart` of those that are."""
+    held = divided * held_out_count(size)
+    number = jax.random.randint(key, (4, n), 0, jnp.maximum((size - held)[:, None], 1))
+    learned = number + divided[:, None] * (number // LEARNED * BLOCK)
+    if not apart:
+        return learned
+    number = jax.random.randint(key, (4, n), 0, jnp.maximum(held[:, None], 1))
+    return jnp.where(held[:, None], LEARNED + number // BLOCK * PERIOD + number % BLOCK, learned)
 
 
 def held_out_count(size: Int[Array, " parts"]) -> Int[Array, " parts"]:

@@ -19,11 +19,22 @@ from jaxtyping import Array, Float, Int, Key
 from lobsdice.algorithms.base import Algorithm, Metrics, at_least, hyperparameters, within
 from lobsdice.algorithms.batch import Batch
 from lobsdice.tabular.ends import Terminal
-from lobsdice.training.draws import Slices, draw_batch, end_mass
+from lobsdice.training.draws import (
+    DRAWN,
+    Slices,
+    draw_batch,
+    draw_by_weight,
+    end_mass,
+    held_out_count,
+)
 
 ADAM = optax.scale_by_adam()
 #: Names of quantities that must stay finite, besides the metrics of the algorithm.
 GRADIENT, WEIGHTS = "gradient", "weights"
+#: Held-out rows with which networks are refreshed.
+ROWS_APART = 2**12
+#: No step has this number.
+LATER = 2**32 - 1
 
 
 @hyperparameters
@@ -66,13 +77,15 @@ class State(NamedTuple):
     """The first step with a number that is not finite; -1 if there is none."""
     failed_in: Int[Array, "..."]
     """The quantities that were not finite in that step: bit i stands for entry i of `watched`."""
+    drawn: Int[Array, "..."] | None = None
+    """Offline rows to clone, drawn by weight some steps ago; None if the algorithm draws none."""
 
 
 def start(algorithm: Algorithm, key: Key[Array, ""], state_size: int, space) -> State:
     """The state of a run before its first step."""
     nets = algorithm.init(key, state_size, space)
-    none = jnp.int32(-1)
-    return State(nets, ADAM.init(nets), nets.policy, none, jnp.int32(0))
+    drawn = jnp.zeros(DRAWN, jnp.int32) if algorithm.draws else None
+    return State(nets, ADAM.init(nets), nets.policy, jnp.int32(-1), jnp.int32(0), drawn)
 
 
 def step(
@@ -172,21 +185,50 @@ def run_chunk(
     """
 
     def one_run(algorithm, options, begun, slices, key):
+        # Other random numbers than those of the steps, which do not depend on this.
+        later = jax.random.fold_in(key, LATER)
+        draw = partial(
+            draw_batch,
+            pool=pool,
+            slices=slices,
+            end_mass=end_mass(algorithm, options.terminal),
+            restart=options.terminal == "restart",
+            hold_out=options.hold_out,
+        )
+
         def advance(state, now, *, penalised):
             k_batch, k_loss = jax.random.split(jax.random.fold_in(key, now))
-            mass = end_mass(algorithm, options.terminal)
-            batch = draw_batch(
-                k_batch,
-                pool,
-                slices,
-                options.batch_size,
-                end_mass=mass,
-                restart=options.terminal == "restart",
-                hold_out=options.hold_out,
-            )
+            batch = draw(k_batch, n=options.batch_size)
+            if algorithm.draws:
+                cloned = _some(k_batch, state.drawn, options.batch_size)
+                batch = batch._replace(cloned=jax.tree.map(lambda x: x[cloned], pool.offline))
             return step(algorithm, options, state, batch, k_loss, now, penalised=penalised)
 
-        state, metrics = _blocks(advance, begun, first, steps=steps, every=algorithm.penalty_every)
+        def refresh(state, now):
+            k_held, k_refresh, k_rows = jax.random.split(jax.random.fold_in(later, now), 3)
+            nets, hold_out = state.nets, options.hold_out
+            if hold_out:
+                held = draw(k_held, n=ROWS_APART, apart=True)
+                fresh = algorithm.refresh(nets, held, k_refresh)
+                apart = held_out_count(slices.steps)[1] > 0
+                nets = jax.tree.map(partial(jnp.where, apart), fresh, nets)
+            state = state._replace(nets=nets)
+            if not algorithm.draws:
+                return state
+            weigh = partial(algorithm.cloning_weights, nets)
+            return state._replace(
+                drawn=draw_by_weight(k_rows, pool, slices, weigh, hold_out=hold_out)
+            )
+
+        def begin_block(state, now):
+            if not algorithm.refresh_every:
+                return state
+            due = now % algorithm.refresh_every < algorithm.penalty_every
+            return jax.lax.cond(due, refresh, lambda state, _: state, state, now)
+
+        state, metrics = _blocks(
+            advance, begin_block, begun, first, steps=steps, every=algorithm.penalty_every
+        )
         state = _with_weights_watched(state, metrics, first + steps - 1)
         return _unless_failed(begun, state), jax.tree.map(jnp.mean, metrics)
 
@@ -194,7 +236,13 @@ def run_chunk(
 
 
 def _blocks(
-    advance: Callable, state: State, first: Int[Array, ""], *, steps: int, every: int
+    advance: Callable,
+    begin_block: Callable,
+    state: State,
+    first: Int[Array, ""],
+    *,
+    steps: int,
+    every: int,
 ) -> tuple[State, Metrics]:
     """Take steps in blocks of `every`; return the state, and the metrics of each block."""
 
@@ -202,7 +250,7 @@ def _blocks(
         return advance(state, now, penalised=0)[0], None
 
     def block(state, now, *, size):
-        state, metrics = advance(state, now, penalised=size)
+        state, metrics = advance(begin_block(state, now), now, penalised=size)
         if size > 1:  # a scan over nothing would be compiled all the same
             others = now + 1 + jnp.arange(size - 1, dtype=jnp.int32)
             state, _ = jax.lax.scan(plain, state, others)
@@ -214,6 +262,11 @@ def _blocks(
         state, last = block(state, first + steps - rest, size=rest)
         metrics = jax.tree.map(lambda x, y: jnp.append(x, y), metrics, last)
     return state, metrics
+
+
+def _some(key: Key[Array, ""], drawn: Int[Array, " drawn"], n: int) -> Int[Array, " n"]:
+    """The numbers of `n` of the rows that were drawn by weight."""
+    return drawn[jax.random.randint(jax.random.fold_in(key, 1), (n,), 0, len(drawn))]
 
 
 def _over_runs(one_run: Callable, *arguments: Any) -> Any:

@@ -18,8 +18,8 @@ from lobsdice.algorithms import LobsDICE
 from lobsdice.cli import main
 from lobsdice.data.formats import write
 from lobsdice.data.spaces import Discrete
-from lobsdice.training.engine import Options
 from lobsdice.training.checkpoint import Checkpoint
+from lobsdice.training.engine import Options
 from lobsdice.training.folder import RunFolder
 from lobsdice.training.recipe import Recipe
 
