@@ -14,7 +14,7 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
 #: What of the repository belongs to the site, beside docs/.
-OUTSIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "results/*/*.*")
+OUTSIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE", "results/*/*.*")
 
 LINK = re.compile(r"(\]\()([^)#:]+)((?:#[^)]*)?\))")
 

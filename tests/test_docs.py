@@ -294,3 +294,16 @@ def test_the_reference_has_every_public_name():
     pages = "\n".join(page.read_text() for page in FOLDER.glob("docs/api/*.md"))
     named = re.findall(r"^::: lobsdice\.[\w.]*?(\w+)$", pages, re.MULTILINE)
     assert set(lobsdice.__all__) <= {*named, "tabular"}
+
+
+def test_every_promise_has_tests_that_exist():
+    page = (FOLDER / "docs/promises.md").read_text().split("## What we do not")[0]
+    rows = re.findall(r"^\| (?!promise)(.+) \| (.+) \|$", page, re.MULTILINE)
+    for promise, tests in rows:
+        named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", tests)
+        assert named, promise
+        for file, test in named:
+            assert (
+                f"def {test}(" in (FOLDER / file).read_text() if test else (FOLDER / file).exists()
+            )
+    assert len(rows) > 15
