@@ -89,7 +89,7 @@ class LobsDICE(Dice):
     """Learning rate of q."""
     sharpness: float = within(1, 10, default=2.0)
     """Largest power of the weights with which actions are cloned. 1 is the paper's."""
-    least_share: float = within(0, 1, default=0.1)
+    least_share: float = within(0, 1, default=0.05)
     """Sharpen the weights only as long as this share of the rows remains effective."""
     pretrain: int = at_least(0, default=0)
     """Steps in which only the discriminator learns; it is frozen afterwards. 0: all jointly."""
