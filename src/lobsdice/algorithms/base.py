@@ -4,6 +4,7 @@ The training loop owns everything else (batches, Adam, averaging, checkpoints). 
 file holds its equations and nothing more. See docs/adding_an_algorithm.md.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Protocol, TypeVar, dataclass_transform, runtime_checkable
@@ -174,5 +175,5 @@ def _check_bounds(self: Any) -> None:
         # Written so that NaN is refused, too.
         if low is not None and high is not None and not low <= value <= high:
             raise LobsDICEError(f"{f.name} is {value}; it must be between {low} and {high}")
-        if low is not None and not value >= low:
-            raise LobsDICEError(f"{f.name} is {value}; it must be at least {low}")
+        if low is not None and not low <= value < math.inf:
+            raise LobsDICEError(f"{f.name} is {value}; it must be at least {low}, and finite")

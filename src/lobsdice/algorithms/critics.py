@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Int, Key
 
-from lobsdice.algorithms.base import Defaults, at_least, hyperparameters
+from lobsdice.algorithms.base import Defaults, at_least, hyperparameters, within
 from lobsdice.algorithms.batch import beside
 from lobsdice.algorithms.networks import Features, PolicyNet, Scalar, lacking, make_policy
 from lobsdice.data.prepare import Transitions
@@ -69,7 +69,7 @@ class ActorCritic(Defaults):
 
     goes_on: ClassVar[bool] = True
 
-    tau: float = at_least(0, default=0.005)
+    tau: float = within(0, 1, default=0.005)
     """Share of the way that the targets move to the critics in each step."""
     critic_rate: float = at_least(0, default=3e-4)
     """Learning rate of the critics."""

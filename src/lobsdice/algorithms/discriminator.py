@@ -72,7 +72,7 @@ class Discriminating(Defaults):
     """Units in each of the two hidden layers of every network."""
     penalty_every: int = at_least(1, default=8)
     """Apply penalties only in each n-th step, at n times the weight. Cheaper; not in the paper."""
-    calibrate: bool = True
+    calibrate: bool = False
     """Correct r by the line that fits its logit best on held-out rows. Not in the paper. Nothing is
     corrected if the demonstrations are too few to hold rows out."""
     refresh_every: int = at_least(1, default=128)
