@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from lobsdice.equations.ratio import SLOPES, calibration
+from lobsdice.equations.ratio import SLOPES, bounded_log_ratio, calibration
 
 
 def logits(slope, bias, n=20_000):
@@ -43,3 +43,8 @@ def test_a_logit_that_orders_the_classes_wrongly_has_the_least_slope():
     expert, offline = logits(1.0, 0.0, n=1000)
     slope, _ = calibration(jnp.asarray(offline), jnp.asarray(expert))
     assert slope == pytest.approx(SLOPES[0])
+
+
+def test_without_a_floor_the_log_ratio_is_the_logit_however_large():
+    logits = jnp.array([-500.0, -1.0, 0.0, 2.0, 500.0], jnp.float32)
+    np.testing.assert_allclose(bounded_log_ratio(logits, 0.0), logits, rtol=1e-6)

@@ -103,3 +103,15 @@ def test_a_run_folder_that_was_moved_knows_where_it_is(tmp_path):
     folder = make_run(tmp_path / "run", [None], env="CartPole-v1")
     recipe = read_recipe(folder.rename(tmp_path / "moved"))
     assert recipe.out == tmp_path / "moved" and recipe.environment == "CartPole-v1"
+
+
+def test_the_paper_replaces_defaults_and_nothing_that_was_given(tmp_path):
+    algorithm = LobsDICE(sharpness=3.0, alpha=0.2)
+    recipe = Recipe(out=tmp_path, algorithm=algorithm, training=Options(steps=7)).as_published()
+    found = recipe.algorithm
+    assert isinstance(found, LobsDICE)
+    assert (found.sharpness, found.alpha) == (3.0, 0.2)
+    assert (found.averaged, found.redraw, found.calibrate) == (False, False, False)
+    assert (found.ratio_penalty, found.ratio_floor, found.penalty_every) == (0.1, 0.0, 1)
+    assert (recipe.training.average, recipe.training.hold_out) == (0.0, False)
+    assert (recipe.training.steps, recipe.preparation.initial) == (7, "all")

@@ -32,6 +32,8 @@ class Algorithm(Protocol):
 
     goes_on: ClassVar[bool]
     """True if it needs to see what follows the end of an episode."""
+    published: ClassVar[dict[str, Any]]
+    """The hyperparameters of the paper, where the defaults are others."""
 
     @property
     def penalty_every(self) -> int:
@@ -94,6 +96,7 @@ class Defaults:
     penalty_every: int = 1
     refresh_every: int = 0
     goes_on: ClassVar[bool] = False
+    published: ClassVar[dict[str, Any]] = {}
 
     @property
     def needs_labels(self) -> bool:

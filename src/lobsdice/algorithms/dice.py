@@ -33,6 +33,7 @@ class Dice(Discriminating):
     """The hyperparameters of LobsDICE (both forms), DemoDICE, DemoDICEfO and SMODICE."""
 
     goes_on: ClassVar[bool] = True
+    published: ClassVar[dict[str, Any]] = Discriminating.published | {"redraw": False}
 
     gamma: float = within(0, 1, default=0.99)
     """Discount; 1 is allowed."""

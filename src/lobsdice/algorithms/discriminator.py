@@ -1,6 +1,6 @@
 """The discriminator, which learns r = log d^E/d^I, and gradient penalties on it and on critics."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -59,6 +59,8 @@ class Discriminator(Scalar):
 @hyperparameters
 class Discriminating(Defaults):
     """The hyperparameters of every algorithm with a discriminator."""
+
+    published: ClassVar[dict[str, Any]] = {"penalty_every": 1, "ratio_floor": 0.0}
 
     ratio_penalty: float = at_least(0, default=0.1)
     """Weight of the gradient penalty on r."""

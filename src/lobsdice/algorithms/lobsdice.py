@@ -77,6 +77,11 @@ class LobsDICE(Dice):
     summary: ClassVar = "Match the expert's state transitions (the paper)."
     citation: ClassVar = "Kim et al. 2022, arXiv:2202.13536"
     needs: ClassVar = STATE_PAIRS
+    published: ClassVar[dict[str, Any]] = Dice.published | {
+        "ratio_penalty": 0.1,
+        "averaged": False,
+        "sharpness": 1.0,
+    }
 
     alpha: float = at_least(0, default=0.1)
     """Weight of staying near the offline data."""

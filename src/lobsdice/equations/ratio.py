@@ -28,7 +28,10 @@ def bounded_log_ratio(
     Without ε this is the logit itself, which is unbounded: a discriminator that is sure of a few
     pairs would give them all the weight. The authors' code bounds it too, but not symmetrically.
     """
-    return jnp.log(jax.nn.sigmoid(logit) + floor) - jnp.log(jax.nn.sigmoid(-logit) + floor)
+    # In logarithms, so that without ε a large logit stays what it is.
+    least = jnp.log(floor)
+    high, low = (jnp.logaddexp(jax.nn.log_sigmoid(x), least) for x in (logit, -logit))
+    return high - low
 
 
 def calibration(

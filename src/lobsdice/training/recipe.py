@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from lobsdice import console
 from lobsdice.algorithms import ALGORITHMS, Algorithm
@@ -45,6 +45,11 @@ AFTER_AN_END: Mapping[Terminal, str] = {
     "stay": "after an end its state repeats for ever",
     "keep": "nothing follows an end, so that ends are avoided",
 }
+
+
+#: The paper's settings of the loop and of the data, where the defaults are others.
+PUBLISHED_TRAINING = {"average": 0.0, "hold_out": False}
+PUBLISHED_PREPARATION = {"initial": "all"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +113,15 @@ class Recipe:
             loggers=loggers,
             about=about,
             evaluation=self.evaluation_settings(),
+        )
+
+    def as_published(self) -> "Recipe":
+        """Return the recipe with the paper's settings where it has the defaults."""
+        return replace(
+            self,
+            algorithm=_with(self.algorithm, self.algorithm.published),
+            training=_with(self.training, PUBLISHED_TRAINING),
+            preparation=_with(self.preparation, PUBLISHED_PREPARATION),
         )
 
     def about(self, command: list[str]) -> dict[str, Any]:
@@ -297,3 +311,13 @@ def _refuse_wrong(kind: type, plain: Mapping[str, Any]) -> None:
 def _with_tuples(plain: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings with the tuples that JSON turned into lists."""
     return {key: tuple(x) if isinstance(x, list) else x for key, x in plain.items()}
+
+
+Settings = TypeVar("Settings", bound=Any)
+
+
+def _with(settings: Settings, published: Mapping[str, Any]) -> Settings:
+    """The settings with published values in the place of defaults."""
+    defaults = {f.name: f.default for f in fields(settings)}
+    kept = {n: x for n, x in published.items() if getattr(settings, n) == defaults[n]}
+    return replace(settings, **kept)

@@ -26,10 +26,14 @@ class Train(Recipe):
     out: Out
     offline: Annotated[tuple[str, ...], arg(metavar="PATH...")] = ()
     mixture: Annotated[tuple[int, ...], arg(metavar="INT...")] = ()
+    paper: bool = False
+    """Train as the paper says, wherever the defaults differ from it; docs/algorithms/lobsdice.md
+    lists where. Options that are given still count."""
 
     def __call__(self) -> None:
         RunFolder(self.out).refuse_existing()  # at once, and not after the data was read
-        train(self, self.about(["lobsdice", *sys.argv[1:]]))
+        recipe = self.as_published() if self.paper else self
+        train(recipe, recipe.about(["lobsdice", *sys.argv[1:]]))
 
 
 def train_command(name: str) -> type[Train]:
