@@ -1,5 +1,6 @@
 """The pool of processes: reused, quiet, and ended with the program."""
 
+import importlib.util
 import math
 import os
 import signal
@@ -110,3 +111,13 @@ def test_a_worker_that_dies_or_fails_is_reported():
 def test_work_that_cannot_be_handed_out_is_an_error_and_no_endless_wait():
     with pytest.raises(TypeError, match="cannot pickle 'module' object"):
         list(as_completed(repr, [math, math], 2))
+
+
+def test_a_worker_that_waits_serves_only_those_who_search_the_same_path(tmp_path, monkeypatch):
+    """A module that can be found now cannot be found by a process that was started earlier."""
+    assert dict(as_completed(math.sqrt, [4.0, 9.0], 2)) == {4.0: 2.0, 9.0: 3.0}
+    (tmp_path / "found_later.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    names = ["found_later", "math"]
+    found = dict(as_completed(importlib.util.find_spec, names, 2))
+    assert all(found.values())

@@ -35,8 +35,8 @@ Queue = queue.SimpleQueue[Any]
 SERVE = "from lobsdice.environments.workers import serve; serve()"
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
-#: Processes that wait for work.
-IDLE: list[Process] = []
+#: Processes that wait for work, with the search path that they were started with.
+IDLE: list[tuple[str, Process]] = []
 
 
 def as_completed(
@@ -54,7 +54,8 @@ def as_completed(
     pending, done = queue.SimpleQueue(), queue.SimpleQueue()
     for job in jobs:
         pending.put(job)
-    processes = [_idle() or _start() for _ in range(workers)]
+    path = search_path()
+    processes = [_idle(path) or _start(path) for _ in range(workers)]
     # An executor's threads would keep an interrupted program from ending: Python joins them.
     threads = [
         threading.Thread(target=_feed, args=(process, work, pending, done), daemon=True)
@@ -67,24 +68,22 @@ def as_completed(
     except BaseException:
         _end(processes, threads)
         raise
-    IDLE.extend(processes)
+    IDLE.extend((path, process) for process in processes)
 
 
-def _idle() -> Process | None:
-    """A living process that waits for work, if there is one."""
-    with suppress(IndexError):
-        while (process := IDLE.pop()).poll() is not None:
-            pass
-        return process
-    return None
+def _idle(path: str) -> Process | None:
+    """A living process that waits for work and searches this path, if there is one."""
+    IDLE[:] = [(its_path, process) for its_path, process in IDLE if process.poll() is None]
+    places = [i for i, (its_path, _) in enumerate(IDLE) if its_path == path]
+    return IDLE.pop(places[-1])[1] if places else None
 
 
-def _start() -> Process:
+def _start(path: str) -> Process:
     return subprocess.Popen(
         [sys.executable, "-P", "-c", SERVE],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, **ONE_THREAD, "PYTHONPATH": search_path()},
+        env={**os.environ, **ONE_THREAD, "PYTHONPATH": path},
     )
 
 
@@ -140,8 +139,7 @@ def _end(processes: Sequence[Process], threads: Sequence[threading.Thread]) -> N
 
 @atexit.register
 def _end_idle() -> None:
-    while process := _idle():
-        _end([process], [])
+    _end([process for _, process in IDLE], [])
 
 
 def serve() -> None:

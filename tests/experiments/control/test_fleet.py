@@ -52,9 +52,10 @@ def test_starts_differ_from_step_to_step_and_are_alike_for_all_runs(files):
 def test_a_report_knows_which_runs_of_a_fleet_have_stopped(files, tmp_path, monkeypatch):
     def make_wild(*arguments):
         fleet = fleet_of(*arguments)
-        pairs = zip(fleet.members, (np.inf, 3e-4), strict=True)
-        members = (replace(m, algorithm=BC(width=4, policy_rate=rate)) for m, rate in pairs)
-        return replace(fleet, members=tuple(members))
+        wild, tame = (replace(m, algorithm=BC(width=4)) for m in fleet.members)
+        # A user cannot set this rate, but it is the surest way to fail.
+        object.__setattr__(wild.algorithm, "policy_rate", np.inf)
+        return replace(fleet, members=(wild, tame))
 
     steps = []
     monkeypatch.setattr(program, "evaluation", lambda *a: steps.append(a[-1]) or evaluation(*a))
