@@ -85,3 +85,11 @@ def test_a_resumed_run_logs_only_to_what_is_named_again(lobsdice, tmp_path, monk
     result = lobsdice("resume", folder, "--env", "CartPole-v1")
     assert result.code == 2 and f"is evaluated in {ENV}, not in CartPole-v1" in result.err
     assert MODULE in sys.modules
+
+
+def test_a_task_and_an_environment_cannot_both_be_named(lobsdice, tmp_path):
+    words = ("--task", "reach", "--env", "Hopper-v5", "--out", tmp_path / "run")
+    result = lobsdice("train", "lobsdice", *words)
+    assert result.code == 2
+    assert "reach has its own environment; leave --env out" in result.err
+    assert not (tmp_path / "run").exists()

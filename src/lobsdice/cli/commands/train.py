@@ -14,6 +14,7 @@ from lobsdice import console
 from lobsdice.algorithms import ALGORITHMS
 from lobsdice.cli import output
 from lobsdice.cli.arguments import Out
+from lobsdice.errors import LobsDICEError
 from lobsdice.training.folder import CONFIG, RunFolder
 from lobsdice.training.recipe import Recipe
 from lobsdice.training.train import Run
@@ -32,6 +33,8 @@ class Train(Recipe):
 
     def __call__(self) -> None:
         RunFolder(self.out).refuse_existing()  # at once, and not after the data was read
+        if self.task is not None and self.env is not None:
+            raise LobsDICEError(f"{self.task} has its own environment; leave --env out")
         recipe = self.as_published() if self.paper else self
         train(recipe, recipe.about(["lobsdice", *sys.argv[1:]]))
 
