@@ -1,12 +1,16 @@
 """Training data: state pairs and transitions, the options that the paper leaves open, the leak."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from lobsdice.data.episodes import Episodes, mixture
+from lobsdice.data.leaks import count_leaked
 from lobsdice.data.normaliser import SCALE_OFFSET
-from lobsdice.data.prepare import count_leaked, observations, prepare
+from lobsdice.data.prepare import observations, prepare
 from lobsdice.data.spaces import Box
+from lobsdice.data.steps import Observations, store
 from lobsdice.errors import DataWarning, LobsDICEError
 
 
@@ -76,7 +80,7 @@ def test_fifty_trajectories_at_rate_twenty_give_the_papers_number_of_pairs():
 
 
 def test_the_state_only_view_has_no_place_for_actions(episodes):
-    assert observations(episodes)._fields == ("s", "s_next")
+    assert observations(episodes).a is None
     assert episodes.without_actions().actions is None
 
 
@@ -138,7 +142,7 @@ def test_source_labels_follow_each_transition_and_each_end(episodes):
 
 
 def test_expert_pairs_in_the_offline_data_are_counted_and_refused(episodes):
-    with pytest.raises(LobsDICEError, match=r"^2 of the 2 expert pairs"):
+    with pytest.raises(LobsDICEError, match=r"^2 of the 2 demonstrated pairs"):
         prepare(episodes.first(1).without_actions(), episodes)
     prepare(episodes.first(1).without_actions(), episodes, allow_leak=True)
 
@@ -151,7 +155,7 @@ def test_the_leak_check_finds_exactly_the_shared_pairs():
     s, s_next = fresh.s.copy(), fresh.s_next.copy()
     where = rng.integers(0, 2000, planted.sum())
     s[planted], s_next[planted] = offline.s[where], offline.s_next[where]
-    assert count_leaked(type(fresh)(s, s_next), offline) == planted.sum()
+    assert count_leaked(store(Observations(s, s_next)), offline) == planted.sum()
 
 
 @pytest.mark.parametrize(
@@ -191,3 +195,40 @@ def test_bad_arguments_are_told_in_a_sentence(arguments, message, episodes):
     given = {"expert": numbered([2], [False], offset=100.5), "offline": episodes} | arguments
     with pytest.raises(LobsDICEError, match=message):
         prepare(given.pop("expert"), given.pop("offline"), **given)
+
+
+def test_steps_to_a_final_state_and_demonstrations_are_told_apart(episodes):
+    data = prepare(numbered([2, 4], [False, True], offset=100.5), episodes, every=2)
+    assert data.ended is not None and data.expert_episode is not None
+    assert data.ended.tolist() == [False, True, False, False, False, True]
+    assert data.expert_episode.tolist() == [0, 1, 1]
+
+
+def test_rewards_are_the_files_unless_others_are_given(episodes):
+    expert = numbered([2], [False], offset=100.5)
+    recorded = replace(episodes, rewards=np.arange(6, dtype=np.float32), valid=True)
+    assert prepare(expert, episodes).rewards is None
+    np.testing.assert_array_equal(prepare(expert, recorded).rewards, range(6))
+    given = prepare(expert, recorded, rewards=[5, 4, 3, 2, 1, 0])
+    np.testing.assert_array_equal(given.rewards, range(6)[::-1])
+
+    def by_rows(s, a, s_next):  # in the files' units
+        return s[:, 0] + 100 * s_next[:, 1] + 1000 * a[:, 0]
+
+    expected = [100, 202, 405, 608, 710, 812]
+    computed = prepare(expert, recorded, rewards=by_rows).rewards
+    assert computed is not None
+    np.testing.assert_allclose(computed, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "message"),
+    [
+        ([1.0], "`rewards` has 1 numbers; the logs have 6 steps"),
+        ([1.0] * 5 + [np.nan], "rewards"),
+        (lambda s, a, s_next: s, "rewards has the shape"),
+    ],
+)
+def test_rewards_that_do_not_fit_are_refused(rewards, message, episodes):
+    with pytest.raises(LobsDICEError, match=message):
+        prepare(numbered([2], [False], offset=100.5), episodes, rewards=rewards)

@@ -46,6 +46,12 @@ def check_episodes(fields: Mapping[str, Any], checked: Collection[str] = ()) -> 
             f"observations has {plural(width, 'column')}, but there are {len(names)} "
             "observation_names; there must be one a column"
         )
+    called = fields["episode_names"]
+    if len(called) not in (0, len(fields["lengths"])):
+        raise LobsDICEError(
+            f"there are {plural(len(fields['lengths']), 'episode')}, but {len(called)} "
+            "episode_names; there must be one an episode"
+        )
     _check_source(fields["source"], fields["source_names"])
     _check_success(fields["success"])
     actions, space = fields["actions"], fields["action_space"]

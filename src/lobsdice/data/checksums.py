@@ -6,9 +6,13 @@ They stand among the facts, because the order of several texts in the metadata i
 import hashlib
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors import safe_open
+
+from lobsdice.data.foreign import check_claim, json_object, require_file
 
 #: The key of the facts that holds the checksums.
 CHECKSUMS = "checksums"
@@ -20,6 +24,20 @@ def with_checksums(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -
     """Facts as plain data, with the checksums of all."""
     sums = {name: array_checksum(name, array) for name, array in sorted(arrays.items())}
     return {**facts, CHECKSUMS: sums | {FACTS: _facts_checksum(facts)}}
+
+
+def read_checked(path: str | Path, key: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The facts under a key of a file's metadata, and its arrays, checked against their checksums.
+
+    Raises one of many errors if the file is damaged or somebody else's; nothing is unpickled.
+    """
+    size = require_file(Path(path))
+    check_claim("the file", size, size)
+    with safe_open(path, framework="numpy") as file:
+        facts = json_object((file.metadata() or {})[key])
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    check_all(facts, arrays)
+    return facts, arrays
 
 
 def check_facts(facts: Mapping[str, Any]) -> dict[str, str] | None:

@@ -59,7 +59,8 @@ def _actions(episodes: Episodes) -> dict[str, Any] | None:
         features = _features(actions, column_range(actions))
         return {**space.description, "size": space.size, **features}
     values, counts = np.unique(actions, return_counts=True)
-    taken = {str(value): int(count) for value, count in zip(values, counts, strict=True)}
+    called = [space.names[i] if space.names else str(i) for i in values]
+    taken = {name: int(count) for name, count in zip(called, counts, strict=True)}
     return {**space.description, "taken": taken}
 
 

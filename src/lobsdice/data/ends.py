@@ -22,6 +22,12 @@ MOST = 0.5
 COMPARED = 200
 #: The number of logged states from which their usual spacing is estimated.
 SAMPLE = 100
+#: Demonstrations that did not terminate have a common end if they are at least so many, and if
+#: their last states are nearer to each other than this share of the deviation of all states.
+FEWEST, COMMON = 3, 0.2
+#: A logged state is near an end if it is as near as this share of the other ends, or as some of the
+#: last steps of a demonstration are long.
+MOST_ENDS, LAST_STEPS = 0.9, 5
 #: The fewest episodes of one length that look like a time limit, and their smallest share.
 LIMITED, LIMITED_SHARE = 5, 0.1
 
@@ -71,6 +77,30 @@ def describe_ends(expert: Episodes, offline: Episodes) -> str:
 def end_warnings(expert: Episodes, offline: Episodes) -> list[str]:
     """A sentence for each thing about the ends that is probably a mistake in the data."""
     return _findings(_Pair(expert, offline))[0]
+
+
+def never_near_an_end(expert: Episodes, offline: Episodes, which: Rows) -> int:
+    """The number of these logged episodes that never come near an end of the demonstrations.
+
+    0 if the demonstrations have no common end: if none terminated, and their last states are as
+    far apart as their other states.
+    """
+    normaliser = fit_normaliser(offline)
+    shown = normaliser(expert.observations)
+    ends = shown[expert.ends[expert.terminated] if expert.terminated.any() else expert.ends]
+    own = np.arange(len(ends))
+    apart, _ = nearest(ends, ends, excluded=(own, own))
+    apart = np.where(np.isinf(apart), 0, apart)
+    before = np.maximum(expert.ends - LAST_STEPS, expert.starts)
+    step = np.linalg.norm(shown[expert.ends] - shown[before], axis=1) / (expert.ends - before)
+    if not expert.terminated.any() and (
+        len(ends) < FEWEST or np.median(apart) > COMMON * np.linalg.norm(shown.std(axis=0))
+    ):
+        return 0
+    reach = FACTOR * max(float(np.quantile(apart, MOST_ENDS)), float(np.median(step)))
+    heavy = offline.select(which)
+    distance, _ = nearest(normaliser(heavy.observations), ends)
+    return int((np.minimum.reduceat(distance, heavy.starts) > reach).sum())
 
 
 def count_ends(episodes: Episodes) -> dict[str, int | None]:

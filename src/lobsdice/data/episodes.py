@@ -4,27 +4,48 @@ An episode of T steps has T+1 observations, s_0 .. s_T, and T actions. All episo
 one after the other in the same arrays, so that millions of steps need no Python loop.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+import importlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, replace
 from functools import cached_property
-from typing import Any
+from os import PathLike
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float32, Int64
 from numpy.typing import ArrayLike
 
-from lobsdice.data.actions import with_space
+from lobsdice.data.actions import common_space, in_space, with_space
 from lobsdice.data.checks import check_episodes, numeric
+from lobsdice.data.display import html_of, listed, text_of
 from lobsdice.data.repeats import repeated_episodes
 from lobsdice.data.rows import column_range, offsets, ranges
 from lobsdice.data.spaces import Actions, ActionSpace, Box
 from lobsdice.errors import LobsDICEError
 
+#: Rows in a block of pairs.
+PAIRS = 1 << 16
+
 #: The fields of `Episodes` whose numbers are checked one by one.
 NUMBERS = ("observations", "actions", "rewards")
 
 
-@dataclass(frozen=True, eq=False)
+class Facts(NamedTuple):
+    """What a file says about all its observations, so that nobody need read them to know it."""
+
+    observations: np.ndarray
+    """The observations that the facts are about."""
+    mean: np.ndarray
+    """The mean of the states before steps."""
+    deviation: np.ndarray
+    """The standard deviation of the states before steps."""
+    low: np.ndarray
+    high: np.ndarray
+    digest: str
+    """A hash of all episodes."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Episodes:
     """Episodes that have been checked. Make them with `Episodes.from_arrays`."""
 
@@ -37,7 +58,7 @@ class Episodes:
     actions: Actions | None = None
     """T rows for each episode, in the user's units; None if no actions were recorded."""
     rewards: Float32[np.ndarray, " steps"] | None = None
-    """One number a step. Used to report returns, never for learning."""
+    """One number a step. Used to report returns; few algorithms learn from it, if told so."""
     action_space: ActionSpace | None = None
     source: Int64[np.ndarray, " episodes"] | None = None
     """The place in `source_names` of each episode's source, if the sources are known."""
@@ -49,6 +70,10 @@ class Episodes:
     Used to describe the data, never for learning."""
     unread: tuple[str, ...] = ()
     """The names of columns of the file that may mark ends of episodes, but were not read."""
+    episode_names: tuple[str, ...] = ()
+    """The name of each episode in its file, such as T0137; without names they are counted."""
+    stated: Facts | None = None
+    """What the file says about its observations; see `facts`."""
     valid: InitVar[bool] = False
     """True if the caller has checked all fields, so that they are not checked again."""
 
@@ -71,6 +96,7 @@ class Episodes:
         observation_names: Sequence[str] = (),
         success: ArrayLike | None = None,
         unread: Sequence[str] = (),
+        episode_names: Sequence[str] = (),
         checked: Collection[str] = (),
     ) -> "Episodes":
         """Episodes from arrays, lists or whatever NumPy takes; errors name the array and the row.
@@ -97,10 +123,77 @@ class Episodes:
             "observation_names": tuple(map(str, observation_names)),
             "success": None if success is None else _known(numeric("success", success, np.int64)),
             "unread": tuple(map(str, unread)),
+            "episode_names": tuple(map(str, episode_names)),
         }
         # Before the constructor, where a run-time type checker would raise its own errors first.
         check_episodes(fields, checked)
         return cls(**fields, valid=True)
+
+    def __repr__(self) -> str:
+        return text_of("Episodes", self._facts())
+
+    def _repr_html_(self) -> str:
+        return html_of("Episodes", self._facts())
+
+    def _facts(self) -> dict[str, str]:
+        low, high = int(self.lengths.min()), int(self.lengths.max())
+        ended = int(self.terminated.sum())
+        names = self.observation_names
+        facts = {
+            "episodes": f"{len(self):,}, {ended:,} terminated and {len(self) - ended:,} truncated",
+            "steps": f"{self.steps:,}, {low:,} to {high:,} an episode",
+            "observations": f"{self.state_size}{': ' if names else ''}{listed(names)}",
+            "actions": "none" if self.action_space is None else str(self.action_space),
+        }
+        return facts | ({"sources": listed(self.source_names)} if self.source_names else {})
+
+    @classmethod
+    def from_dataframe(cls, frame: Any, **options: Any) -> "Episodes":
+        """Episodes from a table with one row a state, such as one of pandas, polars or pyarrow.
+
+        A dictionary of columns will do, too. `options` are those of `ReadOptions`:
+        `Episodes.from_dataframe(table, episode_column="run")`.
+        """
+        return _adapters().from_dataframe(frame, **options)
+
+    @classmethod
+    def from_transitions(
+        cls,
+        observations: Any,
+        *,
+        actions: ArrayLike | None = None,
+        next_observations: ArrayLike | None = None,
+        rewards: ArrayLike | None = None,
+        terminated: ArrayLike | None = None,
+        truncated: ArrayLike | None = None,
+        success: ArrayLike | None = None,
+        action_space: ActionSpace | None = None,
+    ) -> "Episodes":
+        """Episodes from arrays with one row a step.
+
+        An episode ends after each row that is terminated or truncated, and where the next
+        observation is not the observation of the next row. `observations` may also be a replay
+        buffer of Stable-Baselines3, or transitions of imitation.
+        """
+        return _adapters().from_transitions(
+            observations,
+            actions=actions,
+            next_observations=next_observations,
+            rewards=rewards,
+            terminated=terminated,
+            truncated=truncated,
+            success=success,
+            action_space=action_space,
+        )
+
+    @classmethod
+    def from_episodes(cls, episodes: Any, *, action_space: ActionSpace | None = None) -> "Episodes":
+        """Episodes from a list of dictionaries with observations, actions, rewards, terminated.
+
+        T actions go with T+1 observations. Without the last observation, the last action is left
+        out. Trajectories of imitation and episodes or datasets of d3rlpy and Minari are taken, too.
+        """
+        return _adapters().from_episodes(episodes, action_space=action_space)
 
     def __len__(self) -> int:
         """The number of episodes."""
@@ -146,15 +239,40 @@ class Episodes:
         """The row of `actions` that holds each episode's first action."""
         return offsets(self.lengths)
 
+    @property
+    def facts(self) -> Facts | None:
+        """What the file says about these observations; None if it says nothing."""
+        same = self.stated is not None and self.stated.observations is self.observations
+        return self.stated if same else None
+
     @cached_property
     def observation_range(self) -> tuple[np.ndarray, np.ndarray]:
         """The smallest and the largest value of each column of `observations`."""
+        if self.facts is not None:
+            return self.facts.low.astype(np.float32), self.facts.high.astype(np.float32)
         return column_range(self.observations)
 
     @cached_property
     def repeated(self) -> Int64[np.ndarray, " k"]:
         """The numbers of the episodes whose observations equal those of an earlier episode."""
         return repeated_episodes(self.observations, self.lengths)
+
+    def pair_blocks(self) -> Iterator[Float32[np.ndarray, "_ pair"]]:
+        """Yield the pairs (s, s') of all steps in order, some at a time."""
+        for start in range(0, len(self.observations), PAIRS):
+            rows = self.observations[start : start + PAIRS + 1]
+            first, last = np.searchsorted(self.ends, [start, start + PAIRS])
+            here = self.ends[first:last] - start
+            steps = np.ones(len(rows) - 1, bool)
+            steps[here[here < len(steps)]] = False
+            yield np.concatenate([rows[:-1][steps], rows[1:][steps]], axis=1)
+
+    def called(self, episode: int | np.integer) -> str:
+        """What the user calls an episode: its name or number, and its source if there are more."""
+        name = self.episode_names[episode] if self.episode_names else str(episode)
+        if self.source is None or len(self.source_names) < 2:
+            return name
+        return f"{name} of {self.source_names[self.source[episode]]}"
 
     def returns(self) -> np.ndarray | None:
         """The sum of each episode's rewards, if rewards were recorded."""
@@ -183,8 +301,20 @@ class Episodes:
             rewards=None if self.rewards is None else self.rewards[steps],
             source=None if self.source is None else self.source[index],
             success=None if self.success is None else self.success[index],
+            episode_names=tuple(self.episode_names[i] for i in index if self.episode_names),
             valid=True,
         )
+
+    def spread(self, steps: int) -> "Episodes":
+        """Evenly spaced episodes with about so many steps together, or all episodes."""
+        count = max(1, len(self) * steps // max(self.steps, 1))
+        if count >= len(self):
+            return self
+        return self.select(np.arange(count) * len(self) // count)
+
+    def episode_of(self, steps: Int64[np.ndarray, " n"]) -> Int64[np.ndarray, " n"]:
+        """The episodes of some steps; `step_episodes` holds those of all, in much memory."""
+        return np.searchsorted(self.step_starts, steps, side="right") - 1
 
     def first(self, n: int, *, skip: int = 0) -> "Episodes":
         """The `n` episodes that follow the first `skip` ones."""
@@ -197,6 +327,11 @@ class Episodes:
         return self.select(slice(skip, skip + n))
 
 
+def _adapters() -> Any:
+    """The module that reads objects. It knows the formats, which the users of episodes need not."""
+    return importlib.import_module("lobsdice.data.adapters")
+
+
 def concatenate(parts: Sequence[Episodes], called: Sequence[str] = ()) -> Episodes:
     """All episodes of `parts` in one dataset, with their sources.
 
@@ -207,20 +342,30 @@ def concatenate(parts: Sequence[Episodes], called: Sequence[str] = ()) -> Episod
     head, called = parts[0], called or [f"part {i}" for i in range(len(parts))]
     for name, part in zip(called, parts, strict=True):
         check_states(name, part, called[0], head)
-        _check_same_space(name, part.action_space, called[0], head.action_space)
+        check_action_order(name, part, called[0], head)
+    space = _space_of_all(parts, called)
     names = tuple(dict.fromkeys(name for part in parts for name in part.source_names))
     labelled = all(part.source is not None for part in parts)
-    arrays = (*NUMBERS, "lengths", "terminated")
+    arrays = ("observations", "rewards", "lengths", "terminated")
     return Episodes(
         **{key: _together([getattr(part, key) for part in parts]) for key in arrays},
-        action_space=head.action_space,
+        actions=None if space is None else np.concatenate([numbered_in(p, space) for p in parts]),
+        action_space=space,
         source=np.concatenate([_relabel(p, names) for p in parts]) if labelled else None,
         source_names=names if labelled else (),
         observation_names=head.observation_names,
         success=_successes(parts),
         unread=tuple(dict.fromkeys(name for part in parts for name in part.unread)),
+        episode_names=_names(parts),
         valid=True,
     )
+
+
+def _names(parts: Sequence[Episodes]) -> tuple[str, ...]:
+    """The names of all episodes; those without names keep the numbers of their part."""
+    if not any(part.episode_names for part in parts):
+        return ()
+    return tuple(n for part in parts for n in part.episode_names or map(str, range(len(part))))
 
 
 def _successes(parts: Sequence[Episodes]) -> np.ndarray | None:
@@ -231,18 +376,58 @@ def _successes(parts: Sequence[Episodes]) -> np.ndarray | None:
     return np.concatenate(list(known))
 
 
-def _check_same_space(
-    name: str, space: ActionSpace | None, other: str, others: ActionSpace | None
-) -> None:
-    if space == others:
-        return
-    if space is None or others is None:
-        without, with_them = (name, other) if space is None else (other, name)
-        raise LobsDICEError(f"{without} has no actions, but {with_them} has some")
-    stated = "`action_low` and `action_high`" if isinstance(space, Box) else "`action_count`"
+def numbered_in(episodes: Episodes, space: ActionSpace) -> Actions:
+    """The actions of episodes, as those of a space with all of their names."""
+    assert episodes.actions is not None and episodes.action_space is not None
+    return in_space(episodes.actions, episodes.action_space, space)
+
+
+def _space_of_all(parts: Sequence[Episodes], called: Sequence[str]) -> ActionSpace | None:
+    """The action space that all parts share; an error names the first one that differs."""
+    if all(part.action_space is None for part in parts):
+        return None
+    if (without := next((i for i, p in enumerate(parts) if p.actions is None), None)) is not None:
+        others = next(called[i] for i, part in enumerate(parts) if part.actions is not None)
+        raise LobsDICEError(f"{called[without]} has no actions, but {others} has some")
+    spaces = [part.action_space for part in parts if part.action_space is not None]
+    found = common_space(spaces, [part.actions for part in parts if part.actions is not None])
+    if found is not None:
+        return found
+    i = next(i for i, space in enumerate(spaces) if space != spaces[0])
+    stated = "`action_low` and `action_high`" if isinstance(spaces[i], Box) else "`action_count`"
     raise LobsDICEError(
-        f"{name} has the action space {space}, but {other} has {others}; "
+        f"{called[i]} has the action space {spaces[i]}, but {called[0]} has {spaces[0]}; "
         f"if both are the same space, state it with {stated}"
+    )
+
+
+def check_action_order(name: str, episodes: Episodes, other: str, others: Episodes) -> None:
+    """Raise an error if two datasets have the same columns of actions in different orders."""
+    spaces = (episodes.action_space, others.action_space)
+    if all(isinstance(space, Box) for space in spaces):
+        ours, theirs = (space.names for space in spaces if space is not None)
+        _check_order(name, ours, other, theirs, "action")
+
+
+def require_episodes(**given: Any) -> None:
+    """Raise an error that says how to make episodes, if an argument is something else."""
+    for name, found in given.items():
+        if not isinstance(found, Episodes):
+            raise LobsDICEError(f"`{name}` is {_what(found)}")
+
+
+def _what(found: Any) -> str:
+    """What a user gave in place of episodes, and what to do."""
+    if isinstance(found, str | PathLike):
+        return f"the name of a file; read it with ld.read({str(found)!r})"
+    if hasattr(found, "columns"):
+        return "a table; write it to a .csv or .parquet file, and read that with ld.read"
+    if hasattr(found, "expert") and hasattr(found, "offline"):
+        return "data that is prepared already; give the episodes that it was made of"
+    return (
+        f"a value of type {type(found).__name__}, not episodes; make them of arrays with "
+        "ld.Episodes.from_arrays(observations, lengths=..., actions=...), or read a file with "
+        "ld.read"
     )
 
 
@@ -253,15 +438,21 @@ def check_states(name: str, episodes: Episodes, other: str, others: Episodes) ->
             f"{name} has observations of {episodes.state_size} numbers, "
             f"but {other} has observations of {others.state_size}"
         )
-    ours, theirs = episodes.observation_names, others.observation_names
+    _check_order(name, episodes.observation_names, other, others.observation_names, "observation")
+
+
+def _check_order(
+    name: str, ours: tuple[str, ...], other: str, theirs: tuple[str, ...], what: str
+) -> None:
     # Different names may mean the same features; the same names in another order cannot.
-    if ours != theirs and sorted(ours) == sorted(theirs):
-        place = next(i for i, pair in enumerate(zip(ours, theirs, strict=True)) if len({*pair}) > 1)
-        raise LobsDICEError(
-            f"{name} has its observations in another order than {other}: column {place} is "
-            f"'{ours[place]}', not '{theirs[place]}'; list the columns in one order with "
-            "`observation_columns`"
-        )
+    if ours == theirs or sorted(ours) != sorted(theirs):
+        return
+    place = next(i for i, pair in enumerate(zip(ours, theirs, strict=True)) if len({*pair}) > 1)
+    raise LobsDICEError(
+        f"{name} has its {what}s in another order than {other}: column {place} is "
+        f"'{ours[place]}', not '{theirs[place]}'; list the columns in one order with "
+        f"`{what}_columns`"
+    )
 
 
 def mixture(sources: Mapping[str, Episodes]) -> Episodes:

@@ -47,7 +47,7 @@ def nearest(
         index[block], found[block] = _search(queries[block], extended, own)
         return len(index[block])
 
-    with ThreadPoolExecutor(_threads()) as pool:
+    with ThreadPoolExecutor(threads()) as pool:
         for done in pool.map(search, range(0, len(queries), QUERIES)):
             advance(done)
     distance = np.linalg.norm(queries.astype(np.float64) - points[index], axis=1)
@@ -77,7 +77,7 @@ def spacings(
     return asked_for, float(np.quantile(sampled, SPARSE, method="higher"))
 
 
-def _threads() -> int:
+def threads() -> int:
     """The number of threads: one a core, or only one if matrix products use threads themselves."""
     return cores() if os.environ.get("OPENBLAS_NUM_THREADS") == "1" else 1
 

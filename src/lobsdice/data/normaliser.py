@@ -31,11 +31,17 @@ class Normaliser(NamedTuple):
 def fit_normaliser(offline: Episodes) -> Normaliser:
     """The normaliser with the mean and the standard deviation + 1e-3 of the offline states.
 
-    Final states do not count, because no action is taken there.
+    Final states do not count, because no action is taken there. What the file says is believed.
     """
+    if (facts := offline.facts) is not None:
+        return _normaliser(facts.mean, facts.deviation, offline)
     states = offline.observations[offline.step_rows]
     mean = states.mean(axis=0, dtype=np.float64)
     deviation = states.std(axis=0, dtype=np.float64, mean=mean[None])
+    return _normaliser(mean, deviation, offline)
+
+
+def _normaliser(mean: np.ndarray, deviation: np.ndarray, offline: Episodes) -> Normaliser:
     scale = deviation + SCALE_OFFSET
     return Normaliser(mean.astype(np.float32), scale.astype(np.float32), offline.observation_names)
 

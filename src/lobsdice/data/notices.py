@@ -16,7 +16,8 @@ def notices(episodes: Episodes) -> list[str]:
         found.append(f"observations are constant in {_these('column', names[constant])}")
     if (repeated := episodes.repeated).size:
         verb = "repeats an earlier one" if repeated.size == 1 else "repeat earlier ones"
-        found.append(f"{_these('episode', repeated)} {verb}")
+        names = np.array([episodes.called(i) for i in repeated.tolist()])
+        found.append(f"{_these('episode', names)} {verb}")
     if names := episodes.unread:
         found.append(
             f"every episode counts as truncated, although {' and '.join(map(repr, names))} may "

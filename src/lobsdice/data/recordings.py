@@ -1,15 +1,21 @@
 """Reading of the files that a user names, and the options to prepare them."""
 
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from lobsdice import console
-from lobsdice.data.episodes import Episodes, mixture
+from lobsdice.data.episodes import Episodes, mixture, require_episodes
 from lobsdice.data.formats import ReadOptions, read
+from lobsdice.data.formats.folder import join
 from lobsdice.data.prepare import Data, Initial, prepare
-from lobsdice.errors import LobsDICEError
+from lobsdice.data.units import different_units
+from lobsdice.errors import DataWarning, LobsDICEError
+
+#: Up to this many files of one episode each are told apart as sources.
+FEW = 5
 
 
 class Recordings(NamedTuple):
@@ -32,10 +38,16 @@ class Preparation:
     """Keep only every n-th transition of the demonstrations."""
     allow_leak: bool = False
     """Go on even if transitions of the demonstrations also occur in the offline data."""
+    pool: int | None = None
+    """Logged steps in memory at a time, for data that is larger than memory; others take their
+    place as training goes on. Without a number, all steps are in memory."""
 
     def __call__(
         self, expert: Episodes, offline: Episodes, labelled: Episodes | None = None
     ) -> Data:
+        require_episodes(expert=expert, offline=offline)
+        for unit in different_units(expert, offline):
+            warnings.warn(unit.remark, DataWarning, stacklevel=2)
         with console.waiting("Preparing the data"):
             return prepare(
                 expert,
@@ -44,6 +56,7 @@ class Preparation:
                 every=self.subsample,
                 allow_leak=self.allow_leak,
                 labelled=labelled,
+                pool=self.pool,
             )
 
 
@@ -54,18 +67,25 @@ def read_one(path: str, options: ReadOptions) -> Episodes:
 
 
 def read_together(paths: Sequence[str], options: ReadOptions) -> Episodes:
-    """Read one file as it is, or several as a mixture whose sources are named after the files."""
+    """Read one file or folder as it is, or several as a mixture whose sources are their names.
+
+    More than a few files that hold one episode each have no sources, like those of a folder.
+    """
     if not paths:
         raise LobsDICEError("name at least one file; --help shows an example")
     if len(paths) == 1:
         return read_one(paths[0], options)
+    options = replace(options, one_episode=True)
     stems = [Path(path).stem for path in paths]
     names = stems if len(set(stems)) == len(stems) else paths
     # Few formats can hold a name that is not UTF-8.
     names = [name.encode("utf-8", "backslashreplace").decode() for name in names]
-    return mixture({name: read_one(path, options) for name, path in zip(names, paths, strict=True)})
+    parts = {name: read_one(path, options) for name, path in zip(names, paths, strict=True)}
+    if len(parts) > FEW and all(len(part) == 1 for part in parts.values()):
+        return join(names, list(parts.values()), [()] * len(parts))[0]
+    return mixture(parts)
 
 
-def read_unlabelled(path: str, options: ReadOptions) -> Episodes:
-    """Read a file that may lack the action columns that the options name."""
-    return read_one(path, options.unlabelled())
+def read_unlabelled(paths: Sequence[str], options: ReadOptions) -> Episodes:
+    """Read files that may lack the action columns that the options name."""
+    return read_together(paths, options.unlabelled())

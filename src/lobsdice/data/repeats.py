@@ -3,7 +3,7 @@
 Equal hashes are only a hint. The rows themselves decide.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from jaxtyping import Bool, Float32, Int64, UInt64
@@ -29,9 +29,20 @@ def _mixed(numbers: np.ndarray) -> np.ndarray:
 
 
 def shared_rows(
-    ours: Float32[np.ndarray, "n width"], theirs: Float32[np.ndarray, "m width"]
+    ours: Float32[np.ndarray, "n width"], blocks: Iterable[Float32[np.ndarray, "_ width"]]
 ) -> Bool[np.ndarray, " n"]:
-    """True for each row of `ours` that is also a row of `theirs`."""
+    """True for each row of `ours` that is also a row of one of the blocks."""
+    keys = np.unique(row_hashes(ours))
+    found = np.zeros(len(ours), bool)
+    for block in blocks:
+        hashes = row_hashes(block)
+        place = np.minimum(np.searchsorted(keys, hashes), len(keys) - 1)
+        if len(some := block[keys[place] == hashes]):
+            found |= _shared(ours, some)
+    return found
+
+
+def _shared(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
     our_hash, their_hash = row_hashes(ours), row_hashes(theirs)
     order = np.argsort(their_hash)
     found = np.searchsorted(their_hash, our_hash, sorter=order)

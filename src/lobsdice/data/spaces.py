@@ -1,6 +1,7 @@
 """Action spaces: a bounded box of real numbers, or the integers 0 .. n-1."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,14 @@ class Box:
 
     low: tuple[float, ...]
     high: tuple[float, ...]
+    names: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """The names of the columns of actions, if the file has them."""
+    assumed: bool = field(default=False, compare=False, repr=False)
+    """True if the bounds are a guess from the actions of one file."""
 
     def __post_init__(self):
+        for name in ("low", "high"):  # lists and arrays are as good as tuples
+            object.__setattr__(self, name, tuple(map(float, np.ravel(getattr(self, name)))))
         if len(self.low) != len(self.high) or not self.low:
             raise LobsDICEError(
                 "action bounds must have as many lows as highs, and at least one: "
@@ -39,11 +46,13 @@ class Box:
                     "action bounds must be finite float32 numbers with low < high, "
                     f"but column {i} has low {low} and high {high}"
                 )
+        check_names(self.names, len(self.low))
 
     @classmethod
-    def of(cls, low, high) -> "Box":
+    def of(cls, low, high, names: Sequence[str] = ()) -> "Box":
         """A box from any two sequences of numbers."""
-        return cls(*(tuple(map(float, np.ravel(x))) for x in (low, high)))
+        low, high = (tuple(map(float, np.ravel(x))) for x in (low, high))
+        return cls(low, high, tuple(names))
 
     @property
     def size(self) -> int:
@@ -55,9 +64,9 @@ class Box:
         """The number of values that represent an action in a network."""
         return self.size
 
-    def to_json(self) -> dict[str, list[float]]:
-        """The bounds, for files; `space_from_json` reads them."""
-        return {"low": list(self.low), "high": list(self.high)}
+    def to_json(self) -> dict[str, Any]:
+        """The bounds and the names, for files; `space_from_json` reads them."""
+        return {"low": list(self.low), "high": list(self.high), **_named(self.names)}
 
     @property
     def description(self) -> dict[str, Any]:
@@ -86,27 +95,37 @@ class Box:
 
 @dataclass(frozen=True)
 class Discrete:
-    """Integer actions 0 .. n-1."""
+    """Integer actions 0 .. n-1, which may have names."""
 
     n: int
+    names: tuple[str, ...] = field(default=(), repr=False)
+    """What each action is called, if actions are texts: action 0 is the first of these."""
+    assumed: bool = field(default=False, compare=False, repr=False)
+    """True if the number of actions is a guess from the actions of one file."""
 
     def __post_init__(self):
         if self.n < 1:
             raise LobsDICEError(f"a discrete action space needs at least one action, not {self.n}")
+        check_names(self.names, self.n)
+        if len(set(self.names)) != len(self.names):
+            raise LobsDICEError("two actions have the same name")
+
+    def __str__(self) -> str:
+        return f"Discrete(n={self.n}: {', '.join(self.names)})" if self.names else repr(self)
 
     @property
     def feature_size(self) -> int:
         """The number of values that represent an action in a network, where it is one-hot."""
         return self.n
 
-    def to_json(self) -> dict[str, int]:
-        """The number of actions, for files; `space_from_json` reads it."""
-        return {"n": self.n}
+    def to_json(self) -> dict[str, Any]:
+        """The number of actions and their names, for files; `space_from_json` reads them."""
+        return {"n": self.n, **_named(self.names)}
 
     @property
     def description(self) -> dict[str, Any]:
         """The kind of the space and its number of actions, for reports."""
-        return {"kind": "discrete", "count": self.n}
+        return {"kind": "discrete", "count": self.n, **_named(self.names)}
 
     def outside(self, actions: Int[np.ndarray, " n"]) -> Int[np.ndarray, " k"]:
         """The rows of `actions` that are not in this space."""
@@ -119,13 +138,26 @@ ActionSpace = Box | Discrete
 Actions = Float32[np.ndarray, "steps action"] | Int64[np.ndarray, " steps"]
 
 
+def check_names(names: tuple[str, ...], count: int) -> None:
+    """Raise an error unless there are no names, or as many as columns or actions."""
+    if len(names) not in (0, count):
+        raise LobsDICEError(f"there are {len(names)} names of actions instead of {count}")
+
+
+def _named(names: tuple[str, ...]) -> dict[str, list[str]]:
+    return {"names": list(names)} if names else {}
+
+
 def space_from_json(entries: Any) -> ActionSpace:
     """The space whose `to_json` gave these entries; an error if they describe none."""
     try:
+        names = entries.get("names", [])
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise LobsDICEError("the names of its actions are not a list of texts")
         if "n" not in entries:
-            return Box.of(entries["low"], entries["high"])
+            return Box.of(entries["low"], entries["high"], names)
         if type(entries["n"]) is int:
-            return Discrete(entries["n"])
-    except (KeyError, TypeError, ValueError, OverflowError):
+            return Discrete(entries["n"], tuple(names))
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
         pass
     raise LobsDICEError("its action space has neither a whole number `n` nor bounds of numbers")

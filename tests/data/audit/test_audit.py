@@ -150,8 +150,7 @@ def thinned(episodes: Episodes, every: int) -> Episodes:
 
 def rate(expert: Episodes, offline: Episodes) -> Rate | None:
     pairs = [
-        np.concatenate(observations(one, normaliser=fit_normaliser(offline)), axis=1)
-        for one in (expert, offline)
+        observations(one, normaliser=fit_normaliser(offline)).pairs for one in (expert, offline)
     ]
     return compare_rates(pairs[0], groups(expert), pairs[1], groups(offline))
 
@@ -305,11 +304,12 @@ def test_parts_end_with_their_episode():
     ratio = np.array([1.0, 9, 9, 9, 1, 9])
     episode, step = np.array([0, 0, 0, 1, 1, 1]), np.array([0, 1, 2, 0, 1, 2])
     coverage = Coverage(episode, step, ratio, n + 1, n.astype(int), 1, 1.0)
-    found = parts(coverage, np.array([3, 3]))
-    assert [(p.episode, p.first_step, p.last_step) for p in found] == [
-        (0, 1, 2),
-        (1, 0, 0),
-        (1, 2, 2),
+    two = Episodes.from_arrays(np.zeros((8, 1)), lengths=[3, 3], episode_names=["T7", "T9"])
+    found = parts(coverage, two)
+    assert [(p.episode, p.name, p.first_step, p.last_step) for p in found] == [
+        (0, "T7", 1, 2),
+        (1, "T9", 0, 0),
+        (1, "T9", 2, 2),
     ]
 
 

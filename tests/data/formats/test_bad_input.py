@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 import sys
 import zipfile
 from pathlib import Path
@@ -147,7 +148,10 @@ BAD = {
     "bytes named csv": (raw("bad.csv", bytes(range(256))), ""),
     "absurd npz header": (zip_bomb_header, "observations claims to have 32,000,000,000,000,000"),
     "absurd HDF5 size": (huge_hdf5, "observations claims to have 160,000,000,000 bytes"),
-    "folder that is no dataset": (folder_with(), "the folder is not a Minari dataset"),
+    "folder that is no dataset": (
+        folder_with(),
+        "the folder holds no dataset and no file",
+    ),
     "Minari folder without spaces": (
         folder_with("metadata.json", json.dumps({"total_episodes": 1, "data_format": "hdf5"})),
         "metadata.json: there is no key 'observation_space'",
@@ -320,11 +324,11 @@ BAD = {
     ),
     "text in a column of numbers": (
         table(".csv", obs_0=[0, 1, "one", 2, 3]),
-        "column 'obs_0', row 2: 'one' is not a number",
+        "column 'obs_0', row 2 (line 4): 'one' is not a number",
     ),
     "text in a column of actions": (
         table(".csv", action_0=[0, "left", None, 2, None]),
-        "column 'action_0', row 1: 'left' is not a number",
+        "column 'action_0', row 1 (line 3): 'left' is not a number",
     ),
     "text in a Parquet column": (
         table(".parquet", obs_0=list("12x45")),
@@ -332,11 +336,11 @@ BAD = {
     ),
     "empty cell": (
         table(".csv", obs_0=[0, 1, None, 2, 3]),
-        "column 'obs_0', row 2: the cell is empty",
+        "column 'obs_0', row 2 (line 4): the cell is empty",
     ),
     "empty episode": (
         table(".csv", episode=[0, 0, None, 1, 1]),
-        "column 'episode', row 2: the cell is empty",
+        "column 'episode', row 2 (line 4): the cell is empty",
     ),
     "action missing inside an episode": (
         table(".parquet", action_0=[0.5, None, None, 1, None]),
@@ -344,15 +348,15 @@ BAD = {
     ),
     "NaN in CSV": (
         table(".csv", obs_0=[0, 1, 2, "nan", 3]),
-        "column 'obs_0', row 3: nan is not a finite",
+        "column 'obs_0', row 3 (line 5): nan is not a finite",
     ),
     "the same step twice": (
         table(".csv", step=[0, 1, 1, 0, 1]),
-        "column 'step', row 2: 1 repeats the step of row 1 of the same episode",
+        "column 'step', row 2 (line 4): 1 repeats the step of row 1 (line 3) of the same episode",
     ),
     "termination in the middle": (
         table(".csv", terminated=[1, 0, 0, 0, 1]),
-        "column 'terminated', row 0: 1 is not valid; cells hold 0, or 1 in the last two rows",
+        "column 'terminated', row 0 (line 2): 1 is not valid; cells hold 0, or 1 in the last two",
     ),
     "a success that is neither true nor false": (
         npz(OURS, success=np.array([1, 7])),
@@ -362,10 +366,6 @@ BAD = {
     "a column twice": (
         raw("bad.csv", b"episode,obs_0,obs_0\n0,1,2\n0,1,3\n"),
         "there is more than one column 'obs_0'",
-    ),
-    "semicolons between columns": (
-        raw("bad.csv", b"episode;obs_0\n0;1,5\n0;2,5\n"),
-        "semicolons separate its columns; save it with commas",
     ),
     "rows of unequal length": (raw("bad.csv", b"episode,obs_0\n0,1\n0\n"), "cannot be read"),
     "lists of unequal length": (
@@ -433,7 +433,7 @@ def test_options_that_do_not_fit_are_one_sentence(case, suffix, tmp_path):
     with pytest.raises(LobsDICEError) as caught:
         read(path, options)
     assert str(caught.value).startswith(f"{path}: ")
-    assert message in str(caught.value)
+    assert message in re.sub(r" \(line \d+\)", "", str(caught.value))
 
 
 def test_options_are_checked_when_they_are_made():
@@ -443,6 +443,8 @@ def test_options_are_checked_when_they_are_made():
         ReadOptions(action_low=(1.0,))
     with pytest.raises(LobsDICEError, match="`action_count` is for discrete actions"):
         ReadOptions(action_low=(1.0,), action_high=(2.0,), action_count=3)
+    with pytest.raises(LobsDICEError, match="`max_gap` is -1; it must be more than 0"):
+        ReadOptions(max_gap=-1.0)
     with pytest.raises(LobsDICEError, match="`time_limit` is 0"):
         ReadOptions(time_limit=0)
 

@@ -87,7 +87,7 @@ def test_episodes_as_long_as_the_time_limit_count_as_truncated(save):
     assert read(path).terminated.tolist() == [True, True]
     assert read(path, ReadOptions(time_limit=2)).terminated.tolist() == [False, True]
     with pytest.warns(
-        DataWarning, match="1 episode took longer than `time_limit`: episode 0 has 2"
+        DataWarning, match="1 episode took longer than `time_limit`: episode b has 2"
     ):
         assert read(path, ReadOptions(time_limit=1)).terminated.tolist() == [True, False]
 

@@ -4,6 +4,7 @@ LobsDICE assumes that d^I(s, s') > 0 wherever d^E(s, s') > 0. `audit` measures w
 docs/audit.md explains the results and shows how well the thresholds below work on built-in data.
 """
 
+import warnings
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -14,10 +15,13 @@ from lobsdice.data.audit.coverage import FACTOR, Coverage, Part, cover, groups, 
 from lobsdice.data.audit.discriminator import Discrimination, discriminate
 from lobsdice.data.audit.facts import facts
 from lobsdice.data.audit.rate import Rate, compare_rates
+from lobsdice.data.audit.targets import Target, targets
 from lobsdice.data.ends import Endings, compare_ends
-from lobsdice.data.episodes import Episodes
-from lobsdice.data.prepare import count_leaked, prepare
-from lobsdice.errors import LobsDICEError
+from lobsdice.data.episodes import Episodes, require_episodes
+from lobsdice.data.leaks import count_leaked
+from lobsdice.data.prepare import prepare
+from lobsdice.data.units import Unit, different_units
+from lobsdice.errors import DataWarning, LobsDICEError
 
 __all__ = ["Audit", "Coverage", "Discrimination", "Part", "Rate", "Support", "Verdict", "audit"]
 
@@ -37,6 +41,8 @@ class Support:
     """An offline episode, and the number of demonstrated transitions that are nearest to it."""
 
     episode: int
+    name: str
+    """What the user calls the episode."""
     source: str
     transitions: int
     median_ratio: float
@@ -64,14 +70,19 @@ class Audit:
     discrimination: Discrimination
     ends: Endings
     """The ends of demonstrations and logs, and what is suspicious about them."""
+    units: list[Unit]
+    """The features whose units seem to differ between demonstrations and logs."""
+    targets: list[Target]
+    """The columns of actions that are states."""
     expert: dict[str, Any]
     offline: dict[str, Any]
 
     @property
     def warns(self) -> bool:
         """True if something should be mended before training."""
-        mistakes = self.leaked > 0 or self.rate is not None or bool(self.ends.warnings)
-        return self.verdict != "covered" or mistakes
+        copied = any(target.when == "this" for target in self.targets)
+        mistakes = (self.leaked, self.rate, self.ends.warnings, self.units, copied)
+        return self.verdict != "covered" or any(map(bool, mistakes))
 
     def report(self) -> dict[str, Any]:
         """All results as numbers, texts, lists and dictionaries, for JSON."""
@@ -94,6 +105,8 @@ class Audit:
             },
             "discriminator": asdict(self.discrimination),
             "ends": asdict(self.ends),
+            "units": [{**unit._asdict(), "remark": unit.remark} for unit in self.units],
+            "targets": [{**target._asdict(), "remark": target.remark} for target in self.targets],
             "expert": self.expert,
             "offline": self.offline,
         }
@@ -101,6 +114,7 @@ class Audit:
 
 def audit(expert: Episodes, offline: Episodes) -> Audit:
     """Compare demonstrations (their actions are ignored) with offline data."""
+    require_episodes(expert=expert, offline=offline)
     with console.waiting("Looking at the files"):
         ours, theirs, leaked = _pairs(expert, offline)
         described = facts(expert), facts(offline)
@@ -119,7 +133,7 @@ def audit(expert: Episodes, offline: Episodes) -> Audit:
         verdict=verdict,
         reason=reason,
         uncovered_share=share,
-        uncovered=parts(coverage, expert.lengths),
+        uncovered=parts(coverage, expert),
         leaked=leaked,
         rate=rate,
         closest=closest,
@@ -127,6 +141,8 @@ def audit(expert: Episodes, offline: Episodes) -> Audit:
         coverage=coverage,
         discrimination=discrimination,
         ends=ends,
+        units=different_units(expert, offline),
+        targets=targets(offline),
         expert=described[0],
         offline=described[1],
     )
@@ -134,8 +150,10 @@ def audit(expert: Episodes, offline: Episodes) -> Audit:
 
 def _pairs(expert: Episodes, offline: Episodes) -> tuple[np.ndarray, np.ndarray, int]:
     """The normalised pairs (s, s') of both, and the number of expert pairs that leak."""
-    data = prepare(expert, offline, allow_leak=True)
-    ours, theirs = (np.concatenate([x.s, x.s_next], axis=1) for x in (data.expert, data.offline))
+    with warnings.catch_warnings():  # the audit has its own words for them
+        warnings.simplefilter("ignore", DataWarning)
+        data = prepare(expert, offline, allow_leak=True)
+    ours, theirs = data.expert.pairs, data.offline.pairs
     for name, pairs in {"demonstrations have": ours, "offline data has": theirs}.items():
         if len(pairs) < 2:
             raise LobsDICEError(f"the {name} only one transition; an audit needs at least two")
@@ -171,6 +189,7 @@ def _closest(coverage: Coverage, offline: Episodes) -> list[Support]:
     found = [
         Support(
             int(i),
+            offline.episode_names[i] if offline.episode_names else str(i),
             "offline" if offline.source is None else offline.source_names[offline.source[i]],
             int((episode == i).sum()),
             float(np.median(coverage.ratio[episode == i])),

@@ -44,6 +44,8 @@ class Coverage:
     """The stride: every n-th transition was compared."""
     sparse: float
     """The limit of the spacing."""
+    names: tuple[str, ...] = ()
+    """The names of all demonstrations, if they have some."""
 
     @property
     def ratio(self) -> Float64[np.ndarray, " n"]:
@@ -62,6 +64,8 @@ class Part:
     """Consecutive uncovered transitions of a demonstration."""
 
     episode: int
+    name: str
+    """What the user calls the episode."""
     first_step: int
     last_step: int
     median_ratio: float
@@ -72,18 +76,33 @@ def cover(
 ) -> Coverage:
     """The distances of demonstrated pairs to the offline pairs, and the spacings there."""
     every = -(-len(expert) // MOST_EXPERT)
-    compared = expert[::every]
+    ours, theirs = groups(expert_episodes), groups(offline_episodes)
     # At most: the spacings of two samples and of the neighbours are computed too.
-    with console.progress("Comparing transitions", 2 * (len(compared) + SAMPLE)) as advance:
-        distance, neighbour = nearest(compared, offline, advance=advance)
-        spacing, usual = spacings(offline, groups(offline_episodes), neighbour, advance)
-        _, shown = spacings(expert, groups(expert_episodes), neighbour[:0], advance)
-    # At least a quarter, because demonstrations may be nearly copies of each other.
-    sparse = float(np.clip(shown, usual / 4, usual))
-    spacing = np.minimum(spacing, sparse)
+    total = 2 * (len(expert[::every]) + SAMPLE)
+    with console.progress("Comparing transitions", total) as advance:
+        measured = distances(expert, ours, offline, theirs, every, advance)
+    distance, neighbour, spacing, sparse = measured
     episode = expert_episodes.step_episodes
     step = expert_episodes.step_numbers
-    return Coverage(episode[::every], step[::every], distance, spacing, neighbour, every, sparse)
+    found = (episode[::every], step[::every], distance, spacing, neighbour, every, sparse)
+    return Coverage(*found, names=expert_episodes.episode_names)
+
+
+def distances(
+    expert: Pairs,
+    expert_group: Int64[np.ndarray, " _"],
+    offline: Pairs,
+    offline_group: Int64[np.ndarray, " _"],
+    every: int = 1,
+    advance: console.Advance = lambda n: None,
+) -> tuple[Float64[np.ndarray, " n"], Int64[np.ndarray, " n"], Float64[np.ndarray, " n"], float]:
+    """The distance of every n-th demonstrated pair, its neighbour, the spacing there, its limit."""
+    distance, neighbour = nearest(expert[::every], offline, advance=advance)
+    spacing, usual = spacings(offline, offline_group, neighbour, advance)
+    _, shown = spacings(expert, expert_group, neighbour[:0], advance)
+    # At least a quarter, because demonstrations may be nearly copies of each other.
+    sparse = float(np.clip(shown, usual / 4, usual))
+    return distance, neighbour, np.minimum(spacing, sparse), sparse
 
 
 def groups(episodes: Episodes) -> Int64[np.ndarray, " steps"]:
@@ -95,8 +114,9 @@ def groups(episodes: Episodes) -> Int64[np.ndarray, " steps"]:
     return episodes.step_episodes * pieces + piece
 
 
-def parts(coverage: Coverage, lengths: Int64[np.ndarray, " episodes"]) -> list[Part]:
-    """The uncovered parts of all demonstrations, longest first; `lengths` are of their episodes."""
+def parts(coverage: Coverage, expert: Episodes) -> list[Part]:
+    """The uncovered parts of all demonstrations, longest first."""
+    lengths = expert.lengths
     bad = coverage.uncovered
     # A transition stands for the steps up to the next one compared, or to the end of the episode.
     ends = np.minimum(coverage.step + coverage.every, lengths[coverage.episode])
@@ -106,6 +126,7 @@ def parts(coverage: Coverage, lengths: Int64[np.ndarray, " episodes"]) -> list[P
     found = [
         Part(
             int(coverage.episode[i]),
+            expert.called(int(coverage.episode[i])),
             int(coverage.step[i]),
             int(ends[j]) - 1,
             float(np.median(coverage.ratio[i : j + 1])),

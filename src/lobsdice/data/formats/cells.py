@@ -10,7 +10,11 @@ import pyarrow.compute as pc
 from jaxtyping import Bool, Float32, Int64
 
 from lobsdice.data.checks import check_finite
+from lobsdice.data.formats.times import is_clock, nanoseconds, refuse_midnight
 from lobsdice.errors import LobsDICEError, plural
+
+#: Parts of a second in Arrow's units of time.
+SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 #: The texts that count as an empty cell of a CSV file.
 EMPTY = ["", "NA", "N/A", "null", "NULL", "None"]
@@ -31,6 +35,25 @@ def matrix(
     whole = all(part.dtype.kind in "biu" for part in parts)
     kind = np.int64 if whole else np.result_type(*parts)
     return np.concatenate(parts, axis=1, dtype=kind, casting="unsafe"), empty
+
+
+def texts(
+    table: pa.Table, name: str, may_be_empty: np.ndarray
+) -> tuple[np.ndarray, Bool[np.ndarray, " rows"]] | None:
+    """A column of texts and its empty rows; None if it holds numbers or something else.
+
+    Numbers among texts are an error, because one of the two is a slip.
+    """
+    column = whole_column(table, name)
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return None
+    cells = column.to_pylist()
+    if any(cell is not None and _is_number(cell) for cell in cells):
+        find_text({name: column}, [name])
+    missing = np.array([cell is None or cell.strip() in EMPTY for cell in cells])
+    if (bad := np.flatnonzero(missing & ~may_be_empty)).size:
+        raise LobsDICEError(f"column '{name}', row {bad[0]}: the cell is empty")
+    return np.array([cell or "" for cell in cells]), missing
 
 
 def _cells(table: pa.Table, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -84,22 +107,36 @@ def numbers(table: pa.Table, name: str, may_be_empty: np.ndarray | None = None) 
     return values[:, 0]
 
 
-def places(table: pa.Table, name: str) -> np.ndarray:
-    """Numbers that order the rows as the numbers or the times of a column do."""
-    column = _times(whole_column(table, name))
-    if not pa.types.is_temporal(column.type):
+def places(table: pa.Table, name: str, episode: Int64[np.ndarray, " rows"]) -> np.ndarray:
+    """Numbers that order the rows of episodes as the numbers or the times of a column do."""
+    column = whole_column(table, name)
+    times = _times(column, name)
+    if not pa.types.is_temporal(times.type):
         return numbers(table, name)
+    _refuse_empty(times, name)
+    if pa.types.is_time(times.type) or (times is not column and is_clock(column)):
+        refuse_midnight(seconds(table, name), episode, name)
+    return pc.rank(times, tiebreaker="dense").to_numpy()  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def seconds(table: pa.Table, name: str) -> np.ndarray:
+    """The times of a column in seconds since the first, or its numbers as they are."""
+    column = _times(whole_column(table, name), name)
+    kind = column.type
+    if not pa.types.is_temporal(kind):
+        return numbers(table, name)
+    whole = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).to_numpy()
+    unit = 1 / 86400 if pa.types.is_date32(kind) else SECOND[getattr(kind, "unit", "ms")]
+    return (whole - whole.min()) / unit
+
+
+def _times(column: Any, name: str) -> Any:
+    """The column; if it holds texts that are all times, as times."""
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column
     _refuse_empty(column, name)
-    return pc.rank(column, tiebreaker="dense").to_numpy()  # pyright: ignore[reportAttributeAccessIssue]
-
-
-def _times(column: Any) -> Any:
-    """The column; if it holds texts that are all times, with or without a time zone, as times."""
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        for kind in (pa.timestamp("ns"), pa.timestamp("ns", "UTC")):
-            with suppress(pa.ArrowInvalid):
-                return column.cast(kind)
-    return column
+    times = nanoseconds(column, name)
+    return column if times is None else pa.array(times, pa.timestamp("ns"))
 
 
 def whole_column(table: pa.Table, name: str) -> Any:
@@ -134,17 +171,18 @@ def check_columns(values: Float32[np.ndarray, "n width"], names: Sequence[str]) 
     )
 
 
-def find_text(table: Any, names: Sequence[str]) -> None:
+def find_text(table: Any, names: Sequence[str], decimal: str = ".") -> None:
     """Raise an error that names the first cell that is not a number, if there is one."""
     for name in names:
         for row, cell in enumerate(table[name].to_pylist()):
             text = cell.decode(errors="replace") if isinstance(cell, bytes) else cell
-            if isinstance(text, str) and text not in EMPTY and not _is_number(text):
+            filled = isinstance(text, str) and text.strip() not in EMPTY
+            if filled and not _is_number(text, decimal):
                 raise LobsDICEError(f"column '{name}', row {row}: {text[:60]!r} is not a number")
 
 
-def _is_number(text: str) -> bool:
+def _is_number(text: str, decimal: str = ".") -> bool:
     with suppress(ValueError):
-        float(text)
+        float(text.replace(decimal, "."))
         return True
     return text.lower() in ("true", "false")

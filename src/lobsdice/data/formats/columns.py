@@ -1,5 +1,6 @@
 """The columns of a table that hold each part of an episode."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,16 +18,20 @@ ACTIONS = ("action", "actions", "action_*", "action*")
 REWARD = ("reward",)
 TERMINATED = ("terminated", "terminal")
 
-#: Names, in small letters, of columns that often mark ends. They are never read without an option,
+#: Words in the names of columns that often mark ends. They are never read without an option,
 #: because `done` is often set where only the recording stopped, and `success` not at failures.
-MAY_END = (
-    *("done", "dones", "is_done", "next.done", "is_terminal", "terminals", "termination"),
-    *("terminations", "finished", "ended", "success", "is_success", "next.success"),
-)
+MAY_END = {
+    *("done", "dones", "terminal", "terminals", "terminated", "termination", "terminations"),
+    *("finished", "ended", "success", "succeeded", "failed", "failure", "crashed", "collision"),
+    *("reached", "docked", "grasped", "completed", "last"),
+}
 
 #: Columns of the action space, not of actions. Only their first filled cell counts.
-SPACE = ("action_low_*", "action_high_*", "action_count")
+SPACE = ("action_low_*", "action_high_*", "action_count", "action_names_*")
 
+
+#: Stands for the column of episodes in a table that is one episode.
+ONE = ""
 
 #: The most names in an error.
 SHOWN = 8
@@ -66,6 +71,7 @@ class Layout:
         actions = _columns(free, options.action_columns, ACTIONS, "action")
         _check_roles(observations, {"action": actions, "episode": (episode,)})
         terminated = _one(names, options.terminated_column, TERMINATED)
+        set_apart = [name for name in names if name not in (*observations, *actions)]
         return cls(
             episode=episode,
             step=_one(names, options.step_column, STEP),
@@ -76,22 +82,31 @@ class Layout:
             success=_one(names, options.success_column, SUCCESS),
             source=_one(names, None, ("source",)),
             space=space,
-            unread=() if terminated else tuple(n for n in names if n.lower() in MAY_END),
+            unread=() if terminated else tuple(filter(_may_end, set_apart)),
         )
 
     @property
     def names(self) -> list[str]:
         """All columns that are used, each once."""
         single = (self.episode, self.step, self.reward, self.terminated, self.success, self.source)
-        found = [name for name in single if name is not None]
+        found = [name for name in single if name]
         return list(dict.fromkeys([*found, *self.observations, *self.actions, *self.space]))
+
+
+def _may_end(name: str) -> bool:
+    """True if a word of the name often marks ends, as in `is_terminal` or `goalReached`."""
+    words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)
+    return any(word.lower() in MAY_END for word in words)
 
 
 def _episode(names: Sequence[str], options: ReadOptions) -> str:
     if found := _one(names, options.episode_column, EPISODE):
         return found
+    if options.one_episode:
+        return ONE
     raise LobsDICEError(
-        f"no column tells the episodes apart; choose one with `episode_column`: {listed(names)}"
+        f"no column tells the episodes apart; choose one with `episode_column`: {listed(names)}; "
+        "or set `one_episode` if the file is one episode"
     )
 
 
@@ -117,6 +132,15 @@ def _columns(
         found = (numbered(_match(names, (pattern,))) for pattern in wanted)
         return tuple(dict.fromkeys(name for columns in found for name in columns))
     return numbered(next((m for p in known if (m := _match(names, (p,)))), ()))
+
+
+def choose(
+    names: Sequence[str], patterns: Sequence[str], what: str, *, strict: bool = True
+) -> tuple[str, ...]:
+    """The names that match patterns, in the order of the patterns; each must match, if strict."""
+    if not strict:
+        return _match(names, patterns)
+    return _columns(names, patterns, (), what)
 
 
 def _check_roles(observations: Sequence[str], others: Mapping[str, Sequence[str]]) -> None:

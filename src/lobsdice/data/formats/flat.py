@@ -79,7 +79,7 @@ class Flat:
     def check(self, key: str) -> None:
         """Raise an error unless a column holds numbers and as many rows as the observations."""
         name, column = self.names[key], self.columns[key]
-        if column.dtype.kind not in "biuf":
+        if column.dtype.kind not in ("biufUS" if key == "actions" else "biuf"):
             raise LobsDICEError(f"{name} must be numbers, not {column.dtype}")
         wide = key in ("observations", "next_observations", "actions")
         shape = column.shape
@@ -104,8 +104,8 @@ class Flat:
 def read_flat(stored: Arrays, metadata: Arrays, options: ReadOptions) -> tuple[Episodes, list[str]]:
     """The episodes in a flat file, and a sentence for each thing to warn of."""
     flat = Flat.find(stored)
-    terminals = _flags(flat, "terminals")
-    ends = terminals | (_flags(flat, "timeouts") if "timeouts" in flat.columns else False)
+    terminals = flags(flat, "terminals")
+    ends = terminals | (flags(flat, "timeouts") if "timeouts" in flat.columns else False)
     ends[-1] = True
     actions, space, notices = _actions(flat, space_of(metadata.take(SPACE)), options)
     rewards = _rewards(flat)
@@ -128,14 +128,17 @@ def read_flat(stored: Arrays, metadata: Arrays, options: ReadOptions) -> tuple[E
         rewards=rewards,
         action_space=space,
         success=success,
-        **_labels(metadata),
+        **_labels(metadata, len(lengths)),
         checked=NUMBERS,
     )
     return episodes, notices + notes + more
 
 
-def _labels(metadata: Arrays) -> dict[str, Any]:
-    return labels_of(metadata.take(key for key in LABELS if key not in SUCCESS))
+def _labels(metadata: Arrays, episodes: int) -> dict[str, Any]:
+    labels = labels_of(metadata.take(key for key in LABELS if key not in SUCCESS))
+    if len(labels["episode_names"]) != episodes:  # some are gone, or ends without a flag were found
+        labels["episode_names"] = ()
+    return labels
 
 
 def _success(places: Sequence[Arrays], ends: Flags):
@@ -155,9 +158,11 @@ def _actions(flat: Flat, space: ActionSpace | None, options: ReadOptions):
     if "actions" not in flat.columns:
         return None, None, []
     kind = flat.columns["actions"].dtype.kind
-    return prepare_actions(
-        _whole(flat, "actions", np.float32 if kind == "f" else np.int64), space, options
-    )
+    if kind in "US":
+        raw = np.asarray(flat.columns["actions"][()])
+    else:
+        raw = _whole(flat, "actions", np.float32 if kind == "f" else np.int64)
+    return prepare_actions(raw, space, options)
 
 
 def _rewards(flat: Flat) -> Float32[np.ndarray, " rows"] | None:
@@ -168,7 +173,8 @@ def _rewards(flat: Flat) -> Float32[np.ndarray, " rows"] | None:
     return rewards[:, 0]
 
 
-def _flags(flat: Flat, key: str) -> Flags:
+def flags(flat: Flat, key: str) -> Flags:
+    """The marks of ends in a column."""
     values = np.asarray(flat.columns[key][()]).reshape(-1)
     flags = values.astype(bool)
     if values.dtype != bool and (bad := np.flatnonzero(values != flags)).size:

@@ -2,7 +2,7 @@
 
 import io
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
@@ -35,10 +35,27 @@ STRUCTURE = 1 << 30
 
 
 def read(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
-    """The episodes in a file of flat transitions, and warnings."""
+    """The episodes in a file of flat transitions or of robomimic, and warnings."""
+    from lobsdice.data.formats.robomimic import is_robomimic, read_demos
+
     with h5py.File(path, "r") as file:
-        stored = Arrays(_names(file), lambda name: _dataset(file, name))
-        return read_flat(stored, _metadata(file), options)
+        if is_robomimic(file):
+            return read_demos(file, options)
+        stored = Arrays(names_in(file), lambda name: dataset_in(file, name))
+        return read_flat(stored, metadata_of(file), options)
+
+
+def parts(path: Path, options: ReadOptions) -> Iterator[tuple[Episodes, list[str]]]:
+    """Yield the episodes in a file of flat transitions in parts, and warnings about each."""
+    from lobsdice.data.formats.parts import flat_parts
+    from lobsdice.data.formats.robomimic import is_robomimic, read_demos
+
+    with h5py.File(path, "r") as file:
+        if is_robomimic(file):
+            yield read_demos(file, options)
+            return
+        stored = Arrays(names_in(file), lambda name: dataset_in(file, name))
+        yield from flat_parts(stored, metadata_of(file), options)
 
 
 def write(path: Path, episodes: Episodes) -> None:
@@ -59,11 +76,15 @@ def write(path: Path, episodes: Episodes) -> None:
         for key, array in arrays.items():
             if array is not None:
                 file[key] = array
-        entries = space_entries(episodes.action_space) | label_entries(episodes)
-        for key, array in entries.items():
-            # Texts of fixed size: with others, a damaged file can hang the HDF5 library.
-            text = array.dtype.kind == "U"
-            file[f"metadata/{key}"] = np.char.encode(array, "utf-8") if text else array
+        put(file, space_entries(episodes.action_space) | label_entries(episodes))
+
+
+def put(file: h5py.File, metadata: Mapping[str, np.ndarray]) -> None:
+    """Write arrays to the group `metadata`."""
+    for key, array in metadata.items():
+        # Texts of fixed size: with others, a damaged file can hang the HDF5 library.
+        text = array.dtype.kind == "U"
+        file[f"metadata/{key}"] = np.char.encode(array, "utf-8") if text else array
 
 
 @contextmanager
@@ -78,20 +99,22 @@ def new_file(path: Path, **options: Any) -> Iterator[h5py.File]:
     path.write_bytes(image.getbuffer())
 
 
-def _metadata(file: h5py.File) -> Arrays[np.ndarray]:
-    group = member(file, "metadata") if "metadata" in _names(file) else None
+def metadata_of(file: h5py.File) -> Arrays[np.ndarray]:
+    """The arrays of the group `metadata`, if there is one."""
+    group = member(file, "metadata") if "metadata" in names_in(file) else None
     if not isinstance(group, h5py.Group):
         return Arrays([], np.asarray)
-    return Arrays(_names(group), lambda name: np.asarray(_dataset(group, name)[()]))
+    return Arrays(names_in(group), lambda name: np.asarray(dataset_in(group, name)[()]))
 
 
-def _dataset(group: h5py.Group, name: str) -> h5py.Dataset:
+def dataset_in(group: h5py.Group, name: str, *, texts: bool = False) -> h5py.Dataset:
+    """An array of a group, which holds numbers or texts of fixed size; `texts`: of any size."""
     with at_most(STRUCTURE):
         dataset = member(group, name)
         if not isinstance(dataset, h5py.Dataset):
             raise LobsDICEError(f"{name} must be an array, not a group")
         check_array(name, dataset)
-    if dataset.dtype.kind not in "biufS":
+    if dataset.dtype.kind not in "biufS" and not (texts and h5py.check_string_dtype(dataset.dtype)):
         wanted = "texts of fixed size (dtype S)" if name.endswith("_names") else "numbers"
         raise LobsDICEError(f"{name} must be {wanted}, not {_kind(dataset.dtype)}")
     return dataset
@@ -108,7 +131,8 @@ def member(group: h5py.Group, name: str) -> h5py.Group | h5py.Dataset | h5py.Dat
     return group[name]
 
 
-def _names(group: h5py.Group) -> list[str]:
+def names_in(group: h5py.Group) -> list[str]:
+    """The names of a group's members."""
     with at_most(STRUCTURE):
         return [name.decode(errors="replace") for name in _each_once(group.id.links.iterate)]
 

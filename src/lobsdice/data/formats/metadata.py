@@ -13,15 +13,16 @@ from lobsdice.data.rows import offsets
 from lobsdice.data.spaces import ActionSpace, Box, Discrete
 from lobsdice.errors import LobsDICEError, plural
 
-SPACE = ("action_low", "action_high", "action_count")
-LABELS = ("source", "source_names", "observation_names", "success")
+BOUNDS = ("action_low", "action_high", "action_count")
+SPACE = (*BOUNDS, "action_names")
+LABELS = ("source", "source_names", "observation_names", "episode_names", "success")
 
 #: The names of the array or column that tells success from failure.
 SUCCESS = ("success", "is_success")
 
 
 def space_entries(space: ActionSpace | None) -> dict[str, np.ndarray]:
-    """`action_low` and `action_high` of a box, or `action_count` of a discrete space."""
+    """`action_low` and `action_high` of a box, or `action_count`; and `action_names`, if known."""
     described = {} if space is None else space.description
     return {f"action_{key}": np.array(value) for key, value in described.items() if key != "kind"}
 
@@ -34,16 +35,16 @@ def label_entries(episodes: Episodes) -> dict[str, np.ndarray]:
 
 def space_of(entries: Mapping[str, np.ndarray]) -> ActionSpace | None:
     """The action space that `space_entries` described; None if there are no such entries."""
-    found = [key for key in SPACE if key in entries]
+    found, names = [key for key in BOUNDS if key in entries], texts(entries, "action_names")
     for key in found:
         if np.asarray(entries[key]).dtype.kind not in "iuf":
             raise LobsDICEError(f"{key} must hold numbers")
     if found == ["action_low", "action_high"]:
-        return Box.of(entries["action_low"], entries["action_high"])
+        return Box.of(entries["action_low"], entries["action_high"], names)
     if found == ["action_count"]:
         if np.size(entries["action_count"]) != 1:
             raise LobsDICEError("action_count must be one number")
-        return Discrete(int(np.ravel(entries["action_count"])[0]))
+        return Discrete(int(np.ravel(entries["action_count"])[0]), names)
     if found:
         raise LobsDICEError(
             f"the file has {' and '.join(found)}; it must have either action_low and action_high, "
@@ -54,7 +55,8 @@ def space_of(entries: Mapping[str, np.ndarray]) -> ActionSpace | None:
 
 def labels_of(entries: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """The labels that `label_entries` described, as arguments of `Episodes.from_arrays`."""
-    labels: dict[str, Any] = {"observation_names": _texts(entries, "observation_names")}
+    names = ("observation_names", "episode_names")
+    labels: dict[str, Any] = {key: texts(entries, key) for key in names}
     if "success" in entries:
         labels["success"] = flags_of("success", entries["success"])
     if "source" not in entries or "source_names" not in entries:
@@ -62,7 +64,7 @@ def labels_of(entries: Mapping[str, np.ndarray]) -> dict[str, Any]:
     source = np.asarray(entries["source"])
     if source.dtype.kind not in "iu" or source.ndim != 1:
         raise LobsDICEError("source must hold one integer for each episode")
-    return labels | {"source": source, "source_names": _texts(entries, "source_names")}
+    return labels | {"source": source, "source_names": texts(entries, "source_names")}
 
 
 def flags_of(name: str, values: ArrayLike) -> Int64[np.ndarray, " n"]:
@@ -92,7 +94,7 @@ def success_of(
     return np.maximum.reduceat(flags, offsets(sizes))
 
 
-def _texts(entries: Mapping[str, np.ndarray], key: str) -> tuple[str, ...]:
+def texts(entries: Mapping[str, np.ndarray], key: str) -> tuple[str, ...]:
     """A list of texts, empty if the key is not there."""
     names = np.asarray(entries.get(key, ()))
     if names.ndim != 1 or not all(isinstance(name, str | bytes) for name in names.tolist()):

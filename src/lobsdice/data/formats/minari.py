@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,16 @@ from lobsdice.data.files import atomic
 from lobsdice.data.foreign import check_claim, json_object, require_file
 from lobsdice.data.formats.actions import prepare_actions
 from lobsdice.data.formats.hdf5 import check_contents, new_file
-from lobsdice.data.formats.metadata import SUCCESS, flags_of, label_entries, labels_of, success_of
+from lobsdice.data.formats.metadata import (
+    BOUNDS,
+    SUCCESS,
+    flags_of,
+    label_entries,
+    labels_of,
+    space_entries,
+    success_of,
+    texts,
+)
 from lobsdice.data.formats.options import ReadOptions
 from lobsdice.data.formats.parquet import read_columns
 from lobsdice.data.spaces import FLOAT32_MAX, ActionSpace, Box, Discrete
@@ -95,7 +105,8 @@ def write(path: Path, episodes: Episodes) -> None:
         with new_file(folder / HDF5, track_order=True) as file:
             for i, part in enumerate(_parts(episodes)):
                 _store(file.create_group(f"episode_{i}"), part, i)
-        labels = {key: array.tolist() for key, array in label_entries(episodes).items()}
+        entries = label_entries(episodes) | space_entries(episodes.action_space)
+        labels = {key: entries[key].tolist() for key in entries if key not in BOUNDS}
         storage.update_metadata(
             {
                 "dataset_id": _id(path),
@@ -210,11 +221,13 @@ def _assemble(
     )
     lengths = np.array([len(part["rewards"]) for part in parts])
     _check_total(lengths, metadata)
+    ours = {key: np.array(value) for key, value in (metadata.get(OURS) or {}).items()}
     actions, space, notices = None, None, []
     if parts[0]["actions"] is not None:
         raw = np.concatenate([part["actions"] for part in parts])
+        if stored is not None:
+            stored = replace(stored, names=texts(ours, "action_names"))
         actions, space, notices = prepare_actions(raw, stored, options)
-    ours = {key: np.array(value) for key, value in (metadata.get(OURS) or {}).items()}
     labels, more = _success(parts)
     episodes = Episodes.from_arrays(
         observations,

@@ -13,10 +13,12 @@ from lobsdice.data.foreign import check_claim
 from lobsdice.data.formats.actions import prepare_actions
 from lobsdice.data.formats.arrays import Arrays
 from lobsdice.data.formats.columns import listed
-from lobsdice.data.formats.flat import read_flat
+from lobsdice.data.formats.flat import NAMES, read_flat
 from lobsdice.data.formats.metadata import (
     LABELS,
     SPACE,
+    SUCCESS,
+    flags_of,
     label_entries,
     labels_of,
     space_entries,
@@ -36,9 +38,11 @@ def read(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
     with zipfile.ZipFile(path) as archive:
         names = [name[: -len(SUFFIX)] for name in archive.namelist() if name.endswith(SUFFIX)]
         arrays = Arrays(names, lambda name: _load(archive, name))
-        if "episode_lengths" not in arrays:
-            return read_flat(arrays, arrays, options)
-        return _read_ours(arrays, options)
+        if "episode_lengths" in arrays:
+            return _read_ours(arrays, options)
+        if options.one_episode and not any(name in arrays for name in NAMES["terminals"][:2]):
+            return _read_one(arrays, options)
+        return read_flat(arrays, arrays, options)
 
 
 def _read_ours(arrays: Arrays[np.ndarray], options: ReadOptions) -> tuple[Episodes, list[str]]:
@@ -61,6 +65,45 @@ def _read_ours(arrays: Arrays[np.ndarray], options: ReadOptions) -> tuple[Episod
         checked=("actions",),
     )
     return episodes, notices
+
+
+def _read_one(arrays: Arrays[np.ndarray], options: ReadOptions) -> tuple[Episodes, list[str]]:
+    """The one episode of an archive: T+1 observations and T actions, or T of both.
+
+    An action in the last of T rows has no result in the file and is left out.
+    """
+    named = {key: next((n for n in names if n in arrays), None) for key, names in NAMES.items()}
+    if named["observations"] is None:
+        raise LobsDICEError(f"there is no 'observations'; the file has {listed([*arrays.names])}")
+    raw = {key: arrays[name] for key, name in named.items() if name is not None}
+    steps = len(raw["observations"]) - 1
+    actions, space, notices = None, None, []
+    if "actions" in raw:
+        actions, space, notices = prepare_actions(
+            raw["actions"], space_of(arrays.take(SPACE)), options
+        )
+    rewards = raw.get("rewards")
+    ended = np.ravel(raw.get("terminals", False)).astype(bool).any()
+    episodes = Episodes.from_arrays(
+        raw["observations"],
+        lengths=[steps],
+        terminated=[ended],
+        actions=None if actions is None else _without_last(actions, steps),
+        rewards=None if rewards is None else _without_last(np.ravel(rewards), steps),
+        action_space=space,
+        **labels_of(arrays.take(key for key in LABELS if key != "success")),
+        success=_success(arrays),
+    )
+    return episodes, notices
+
+
+def _without_last(rows: np.ndarray, steps: int) -> np.ndarray:
+    return rows[:-1] if len(rows) == steps + 1 else rows
+
+
+def _success(arrays: Arrays[np.ndarray]) -> list[int] | None:
+    name = next((name for name in SUCCESS if name in arrays), None)
+    return None if name is None else [int(flags_of(name, np.ravel(arrays[name])).max())]
 
 
 def write(path: Path, episodes: Episodes) -> None:

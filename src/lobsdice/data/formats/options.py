@@ -1,7 +1,9 @@
 """Options for reading a file: facts that the file does not state."""
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
+from typing import Any, Literal
 
 import numpy as np
 
@@ -28,8 +30,11 @@ class ReadOptions:
     """CSV and Parquet: the column of numbers or times that orders the rows of an episode (default:
     `step`, `step_index`, `frame_index` or `timestep`; without one, the order of the file)."""
     observation_columns: tuple[str, ...] = ()
-    """CSV and Parquet: the columns of the observations in their order, as names or as patterns with
-    the wildcards `*` and `?` (default: `obs_*`, `observation*` or `state_*`)."""
+    """The columns of the observations in their order, as names or as patterns with the wildcards
+    `*` and `?` (default: `obs_*`, `observation*` or `state_*`). For robot data: the features or
+    keys of the observations (default: LeRobot's `observation.state` and
+    `observation.environment_state`; robomimic's poses of gripper and objects; all numbers of
+    RLDS)."""
     action_columns: tuple[str, ...] = ()
     """CSV and Parquet: the columns of the actions, as names or patterns (default: `action` or
     `action_*`)."""
@@ -40,6 +45,9 @@ class ReadOptions:
     success_column: str | None = None
     """CSV and Parquet: the column that tells success from failure (default: `success` or
     `is_success`, if the file has it). Used to describe the data, never for learning."""
+    max_gap: float | None = None
+    """CSV and Parquet: split an episode where more than this passes from one row to the next, in
+    units of the step column (seconds for times). The part after a gap is an episode of its own."""
     time_limit: int | None = None
     """Episodes of this many steps count as truncated, whatever the file says: for files that mark
     the end of an episode at the time limit, too."""
@@ -51,8 +59,29 @@ class ReadOptions:
     """The largest action: one number for all columns, or one for each. Overrides the file."""
     action_count: int | None = None
     """The number of discrete actions. Overrides the file."""
+    scale: tuple[str, ...] = ()
+    """Factors for columns of observations or actions, such as `x_mm=0.001` for metres. A name may
+    be a pattern. Bounds of actions are in the new units."""
+    one_episode: bool = False
+    """A table without a column of episodes is one episode. The files of a folder always may be."""
+    subset: str | None = None
+    """robomimic: the mask of the demonstrations to read, such as `train`. RLDS: the split."""
+    separator: str | None = None
+    """CSV: the sign between columns, or `tab` (default: a comma; a semicolon or a tab if the header
+    has no comma)."""
+    decimal: str | None = None
+    """CSV: the sign before decimals (default: a point; a comma if semicolons separate columns and
+    numbers have commas)."""
+    comment: str | None = None
+    """CSV: lines that begin with this sign are left out."""
+    header: bool = True
+    """CSV: the first line names the columns. Otherwise they are named 0, 1, 2 and so on."""
 
     def __post_init__(self):
+        for name in ("observation_columns", "action_columns"):
+            # Of a text, each letter would be a pattern.
+            if isinstance(pattern := getattr(self, name), str):
+                object.__setattr__(self, name, (pattern,))
         if bool(self.action_low) != bool(self.action_high):
             raise LobsDICEError("`action_low` and `action_high` must be given together")
         if self.action_low and self.action_count is not None:
@@ -60,8 +89,32 @@ class ReadOptions:
                 "`action_count` is for discrete actions, `action_low` and `action_high` for "
                 "continuous ones; give only one of the two"
             )
+        if self.max_gap is not None and not self.max_gap > 0:
+            raise LobsDICEError(f"`max_gap` is {self.max_gap:g}; it must be more than 0")
         if self.time_limit is not None and self.time_limit < 1:
             raise LobsDICEError(f"`time_limit` is {self.time_limit}; it must be at least 1")
+        for name in ("separator", "decimal", "comment"):
+            sign = getattr(self, name)
+            if sign is not None and sign != "tab" and (len(sign) != 1 or not sign.isascii()):
+                raise LobsDICEError(f"`{name}` is {sign!r}; it must be one sign")
+        _ = self.factors
+
+    @property
+    def factors(self) -> list[tuple[str, float]]:
+        """The names or patterns of columns in `scale`, and their factors."""
+        found = []
+        for entry in self.scale:
+            name, _, text = entry.rpartition("=")
+            try:
+                factor = float(text)
+            except ValueError:
+                factor = 0.0
+            if not name or not np.isfinite(factor) or factor == 0:
+                raise LobsDICEError(
+                    f"`scale` has {entry!r}; write the name of a column, '=' and a factor"
+                )
+            found.append((name, factor))
+        return found
 
     def unlabelled(self) -> "ReadOptions":
         """The same options for demonstrations, which may lack columns that the logs have.
@@ -72,6 +125,7 @@ class ReadOptions:
         return replace(
             self,
             action_columns=IfThere(self.action_columns),
+            scale=IfThere(self.scale),
             terminated_column=None if ended is None else OneIfThere(ended),
             success_column=None if success is None else OneIfThere(success),
         )
@@ -83,7 +137,35 @@ class ReadOptions:
         if not self.action_low:
             return None
         bounds = (self.action_low, self.action_high)
-        return Box.of(*(np.repeat(b, size) if len(b) == 1 else b for b in bounds))
+        low, high = (np.repeat(b, size) if len(b) == 1 else b for b in bounds)
+        return Box.of(low, high)
+
+
+#: Other names of options, which users of some formats expect.
+ALIASES = {"observation_keys": "observation_columns", "mask": "subset", "split": "subset"}
+
+
+def read_options(options: ReadOptions, keywords: Mapping[str, Any]) -> ReadOptions:
+    """The options, with the values of keywords; lists and single texts stand for tuples."""
+    if not isinstance(options, ReadOptions):
+        raise LobsDICEError(
+            f"the options of `read` are ReadOptions or keywords, not {type(options).__name__}"
+        )
+    known = {f.name: f.default for f in fields(ReadOptions)}
+    given = {ALIASES.get(name, name): value for name, value in keywords.items()}
+    if unknown := next((name for name in given if name not in known), None):
+        close = get_close_matches(unknown, known, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known)}"
+        raise LobsDICEError(f"`read` has no option {unknown!r}; {hint}")
+    tuples = {n: _tuple(x) if known[n] == () else x for n, x in given.items()}
+    return replace(options, **tuples)
+
+
+def _tuple(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, Mapping):
+        return tuple(f"{name}={factor!r}" for name, factor in value.items())
+    values = (value,) if isinstance(value, str) else np.ravel(value).tolist()
+    return tuple(float(x) if isinstance(x, int) else x for x in values)
 
 
 #: The options that `read` uses without others.

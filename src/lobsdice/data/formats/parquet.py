@@ -1,7 +1,7 @@
 """Parquet files: tables with typed columns."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,11 @@ from lobsdice.data.files import atomic
 from lobsdice.data.foreign import check_claim
 from lobsdice.data.formats.columns import Layout
 from lobsdice.data.formats.options import ReadOptions
+from lobsdice.data.formats.parts import table_parts
 from lobsdice.data.formats.table import from_table, to_table
+
+#: Rows that are read at a time.
+BATCH = 1 << 16
 
 #: The least bytes of a number in memory.
 BYTES = 4
@@ -24,6 +28,14 @@ def read(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
     """The episodes in a table, and warnings; a column of lists counts as several columns."""
     layout = Layout.find(parquet.read_schema(path).names, options)
     return from_table(read_columns(path, layout.names), layout, options)
+
+
+def parts(path: Path, options: ReadOptions) -> Iterator[tuple[Episodes, list[str]]]:
+    """Yield the episodes in a table in parts, and warnings about each."""
+    layout = Layout.find(parquet.read_schema(path).names, options)
+    with parquet.ParquetFile(path) as file:
+        batches = file.iter_batches(batch_size=BATCH, columns=layout.names)
+        yield from table_parts(batches, layout, options)
 
 
 def read_columns(path: Path, names: Sequence[str]) -> pa.Table:

@@ -4,6 +4,7 @@ The rows of an episode are its T+1 states in order. The action and the reward of
 step from its state to the next one, so that they are empty in an episode's last row.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +15,18 @@ from jaxtyping import Bool, Int64
 
 from lobsdice.data.episodes import NUMBERS, Episodes
 from lobsdice.data.formats.actions import prepare_actions
-from lobsdice.data.formats.cells import check_columns, codes, is_blank, matrix, numbers, places
-from lobsdice.data.formats.columns import Layout, numbered
+from lobsdice.data.formats.cells import (
+    check_columns,
+    codes,
+    is_blank,
+    matrix,
+    numbers,
+    places,
+    seconds,
+    texts,
+)
+from lobsdice.data.formats.columns import ONE, Layout, numbered
+from lobsdice.data.formats.gaps import Gaps, elapsed
 from lobsdice.data.formats.metadata import flags_of, space_entries, space_of, success_of
 from lobsdice.data.formats.options import ReadOptions
 from lobsdice.data.spaces import ActionSpace
@@ -30,8 +41,9 @@ def to_table(episodes: Episodes) -> pa.Table:
     terminated = np.zeros(rows, bool)
     terminated[episodes.ends] = episodes.terminated
     episode = np.repeat(np.arange(len(episodes)), episodes.lengths + 1)
+    names = episodes.episode_names
     columns: dict[str, Any] = {
-        "episode": episode,
+        "episode": np.array(names)[episode] if len({*names}) == len(episodes) else episode,
         "step": np.arange(rows) - episodes.starts[episode],
         **{f"obs_{i}": column for i, column in enumerate(episodes.observations.T)},
         **{key: _padded(column, final) for key, column in _step_columns(episodes)},
@@ -50,9 +62,10 @@ def to_table(episodes: Episodes) -> pa.Table:
 
 def _step_columns(episodes: Episodes) -> Iterator[tuple[str, np.ndarray]]:
     actions = episodes.actions
-    if actions is not None:
+    space = episodes.action_space
+    if actions is not None and space is not None:
         if actions.ndim == 1:
-            yield "action", actions
+            yield "action", np.array(space.names)[actions] if space.names else actions
         else:
             yield from ((f"action_{i}", column) for i, column in enumerate(actions.T))
     if episodes.rewards is not None:
@@ -68,15 +81,18 @@ def _padded(column: np.ndarray, final: Bool[np.ndarray, " rows"]) -> pa.Array:
 
 def from_table(table: pa.Table, layout: Layout, options: ReadOptions) -> tuple[Episodes, list[str]]:
     """The episodes in a table, and a sentence for each thing to warn of."""
-    order = _Order.of(table, layout)
+    if layout.episode == ONE:
+        table = table.append_column(ONE, pa.array(np.zeros(table.num_rows, np.int64)))
+    order = _Order.of(table, layout, options.max_gap)
     observations = matrix(table, layout.observations, may_be_empty=None)[0].astype(np.float32)
     check_columns(observations, layout.observations)
     notices = order.notices()
     actions, space, filled = None, None, np.zeros(table.num_rows, bool)
     if not is_blank(table, layout.actions):
-        raw, empty = matrix(table, layout.actions, may_be_empty=order.last)
+        raw, empty = _raw_actions(table, layout, order)
         filled = order.last & ~empty
-        actions, space, found = prepare_actions(order.covered(raw), _space(table, layout), options)
+        stored, names = _space(table, layout), layout.actions
+        actions, space, found = prepare_actions(order.covered(raw), stored, options, names)
         notices += found
     terminated, found = _terminated(table, layout, order, filled)
     success, more = _success(table, layout, order, options)
@@ -91,10 +107,18 @@ def from_table(table: pa.Table, layout: Layout, options: ReadOptions) -> tuple[E
         observation_names=layout.observations if named else (),
         success=success,
         unread=layout.unread,
+        episode_names=order.names,
         **_labels(table, layout, order),
         checked=NUMBERS,
     )
     return episodes, notices + found + more
+
+
+def _raw_actions(table: pa.Table, layout: Layout, order: "_Order"):
+    """The actions as they are in the table, and the empty rows: numbers, or a column of names."""
+    if len(layout.actions) == 1 and (found := texts(table, layout.actions[0], order.last)):
+        return found
+    return matrix(table, layout.actions, may_be_empty=order.last)
 
 
 @dataclass(frozen=True)
@@ -108,36 +132,45 @@ class _Order:
     lengths: Int64[np.ndarray, " episodes"]
     last: Bool[np.ndarray, " rows"]
     """True for each row of the table that is the last of its episode."""
+    names: tuple[str, ...]
+    """The names of the episodes; empty if the file counts them from 0."""
+    goes_on: Bool[np.ndarray, " episodes"]
+    """True for each part of an episode that another part follows."""
     vanished: int
     """The number of episodes of one row, which have no transition."""
     scattered: int
     """The number of episodes whose rows are not consecutive, if no column orders them."""
+    gaps: str | None
+    """A sentence about gaps in time, if there are any."""
 
     @classmethod
-    def of(cls, table: pa.Table, layout: Layout) -> "_Order":
+    def of(cls, table: pa.Table, layout: Layout, max_gap: float | None) -> "_Order":
         """The order of a table; episodes are in the order of their first rows."""
         if not table.num_rows:
             raise LobsDICEError("there are no episodes: the table has no rows")
         episode = codes(table, layout.episode)
-        order = np.argsort(episode, kind="stable")
-        if layout.step is not None:
-            steps = places(table, layout.step)
-            order = np.lexsort((steps, episode))
-            _check_steps(steps, episode, order, table[layout.step], layout.step)
-        sizes = np.bincount(episode)
-        ends = np.cumsum(sizes) - 1
+        order, gaps = _sorted(table, layout, episode, max_gap)
+        begins = np.diff(episode[order], prepend=-1) != 0
+        if gaps and max_gap is not None:
+            begins |= gaps.at
+        starts = np.flatnonzero(begins)
+        sizes = np.diff(starts, append=len(order))
         last = np.zeros(len(order), bool)
-        last[order[ends]] = True
+        last[order[starts + sizes - 1]] = True
         states = order[np.repeat(sizes > 1, sizes)]
         if not states.size:
             raise LobsDICEError("every episode has only one row, so that there is no transition")
+        owner = episode[order[starts]]
         return cls(
             states,
             states[~last[states]],
             sizes[sizes > 1] - 1,
             last,
+            names=_names(table[layout.episode].take(order[starts]).to_pylist(), sizes > 1),
+            goes_on=np.append(owner[1:] == owner[:-1], False)[sizes > 1],
             vanished=int((sizes == 1).sum()),
             scattered=_scattered(episode) if layout.step is None else 0,
+            gaps=gaps and _gap_sentence(table[layout.episode], order, gaps, max_gap is not None),
         )
 
     def covered(self, values: np.ndarray) -> np.ndarray:
@@ -158,7 +191,39 @@ class _Order:
                 f"the rows of {plural(self.scattered, 'episode')} are not consecutive, and no "
                 "`step_column` orders them; the order of the file was taken"
             )
-        return found
+        return [*found, *([self.gaps] if self.gaps else [])]
+
+
+def _sorted(
+    table: pa.Table, layout: Layout, episode: Int64[np.ndarray, " rows"], max_gap: float | None
+) -> tuple[Int64[np.ndarray, " rows"], Gaps | None]:
+    """The rows in the order of episodes and steps, and the gaps in time between them."""
+    if layout.step is None:
+        if max_gap is not None:
+            raise LobsDICEError("`max_gap` needs a column of times; name it as `step_column`")
+        return np.argsort(episode, kind="stable"), None
+    steps = places(table, layout.step, episode)
+    order = np.lexsort((steps, episode))
+    _check_steps(steps, episode, order, table[layout.step], layout.step)
+    return order, Gaps.find(elapsed(seconds(table, layout.step), order, episode), max_gap)
+
+
+def _gap_sentence(names: Any, order: Int64[np.ndarray, " rows"], gaps: Gaps, split: bool) -> str:
+    row = int(order[gaps.longest])
+    return gaps.sentence(str(names[row]), row, split=split)
+
+
+def _names(owners: list[Any], kept: Bool[np.ndarray, " parts"]) -> tuple[str, ...]:
+    """The name of each part that is kept; the parts of an episode are counted from 1."""
+    owners = [str(owner) for owner in owners]
+    several = {name for name, count in Counter(owners).items() if count > 1}
+    seen: Counter[str] = Counter()
+    found = []
+    for owner in owners:
+        seen[owner] += 1
+        found.append(f"{owner} part {seen[owner]}" if owner in several else owner)
+    names = [name for name, keep in zip(found, kept, strict=True) if keep]
+    return () if names == [str(i) for i in range(len(names))] else tuple(names)
 
 
 def _scattered(episode: Int64[np.ndarray, " rows"]) -> int:
@@ -170,8 +235,9 @@ def _terminated(table: pa.Table, layout: Layout, order: _Order, filled: np.ndarr
     """True for each episode that terminated, and warnings; `filled`: last rows with an action."""
     ends = np.cumsum(order.lengths + 1) - 1
     final, before = order.states[ends], order.states[ends - 1]
+    lost = filled[final] & ~order.goes_on  # before a gap, the next row shows no result either
     if layout.terminated is None:
-        return np.zeros(len(ends), bool), _results_lost(int(filled[final].sum()), 0)
+        return np.zeros(len(ends), bool), _results_lost(int(lost.sum()), 0)
     values = numbers(table, layout.terminated, may_be_empty=order.last)
     flags = values != 0
     allowed = order.last.copy()
@@ -182,7 +248,7 @@ def _terminated(table: pa.Table, layout: Layout, order: _Order, filled: np.ndarr
             "hold 0, or 1 in the last two rows of an episode"
         )
     ignored = flags[final] & filled[final] & ~flags[before]
-    notices = _results_lost(int(filled[final].sum()), int(ignored.sum()))
+    notices = _results_lost(int(lost.sum()), int(ignored.sum()))
     return (flags[final] & ~filled[final]) | flags[before], notices
 
 
@@ -210,7 +276,8 @@ def _success(table: pa.Table, layout: Layout, order: _Order, options: ReadOption
     try:
         values, empty = matrix(table, (name,), may_be_empty=anywhere)
         flags = flags_of(f"column '{name}'", np.where(empty[:, None], -1, values))
-        return success_of(name, flags[order.states], order.lengths + 1), []
+        found = success_of(name, flags[order.states], order.lengths + 1)
+        return np.where(order.goes_on, -1, found), []  # nothing is known of the part before a gap
     except LobsDICEError as error:
         if options.success_column is not None:
             raise

@@ -1,0 +1,330 @@
+"""Files as machines write them: other signs, compressed, one an episode, texts as actions."""
+
+import gzip
+import warnings
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lobsdice.data.episodes import Episodes, concatenate
+from lobsdice.data.formats import ReadOptions, read, write
+from lobsdice.data.prepare import prepare
+from lobsdice.data.spaces import Box, Discrete
+from lobsdice.errors import DataWarning, LobsDICEError
+
+ROWS = [("0", 0, 0.5, 1.25, -1.0), ("0", 1, 1.5, 2.25, 1.0), ("0", 2, 2.5, 3.25, None)]
+
+
+def text(separator=",", decimal=".", header=True, names=("episode", "step", "x", "y", "u")) -> str:
+    lines = [separator.join(names)] if header else []
+    for row in ROWS:
+        cells = ["" if cell is None else str(cell).replace(".", decimal) for cell in row]
+        lines.append(separator.join(cells))
+    return "\n".join(lines) + "\n"
+
+
+Found = TypeVar("Found")
+
+
+def some(found: Found | None) -> Found:
+    assert found is not None
+    return found
+
+
+def put(path: Path, content: str | bytes) -> Path:
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+COLUMNS: dict[str, Any] = {
+    "observation_columns": ["x", "y"],
+    "action_columns": "u",
+    "action_kind": "continuous",
+}
+
+
+def check(episodes: Episodes) -> None:
+    np.testing.assert_array_equal(episodes.observations, [[0.5, 1.25], [1.5, 2.25], [2.5, 3.25]])
+    np.testing.assert_array_equal(episodes.actions, [[-1.0], [1.0]])
+
+
+def zstd(content: str) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "zstd") as stream:
+        stream.write(content.encode())
+    return sink.getvalue().to_pybytes()
+
+
+MESSY = {
+    "semicolons": ("a.csv", text(";"), {}),
+    "tabs": ("a.csv", text("\t"), {}),
+    "blanks around names": ("a.csv", text(", "), {}),
+    "a sign that is stated": ("a.csv", text("|"), {"separator": "|"}),
+    "decimal commas that are stated": ("a.csv", text("\t", ","), {"decimal": ","}),
+    "comments": (
+        "a.csv",
+        "# recorded in May\n" + text().replace("\n0,1", "\n  # a pause, 2 s\n0,1"),
+        {"comment": "#"},
+    ),
+    "gzip": ("a.csv.gz", gzip.compress(text().encode()), {}),
+    "zstd": ("a.csv.zst", zstd(text()), {}),
+    "gzip with tabs": ("a.tsv.gz", gzip.compress(text("\t").encode()), {}),
+}
+
+
+@pytest.mark.parametrize("case", MESSY)
+def test_a_messy_file_is_read_like_a_tidy_one(case, tmp_path):
+    name, content, options = MESSY[case]
+    check(read(put(tmp_path / name, content), **COLUMNS, **options))
+
+
+def test_decimal_commas_are_found_and_said(tmp_path):
+    path = put(tmp_path / "a.csv", text(";", ","))
+    with pytest.warns(DataWarning, match="commas were read as decimal points"):
+        check(read(path, **COLUMNS))
+
+
+def test_columns_without_a_header_are_numbered(tmp_path):
+    path = put(tmp_path / "a.csv", text(";", header=False))
+    options = {"header": False, "episode_column": "0", "step_column": "1", "action_columns": ["4"]}
+    check(read(path, observation_columns=["2", "3"], action_kind="continuous", **options))
+
+
+def test_an_error_names_the_line_behind_comments_and_compression(tmp_path):
+    content = "# one\n" + text().replace("1.5", "oops")
+    path = put(tmp_path / "a.csv.gz", gzip.compress(content.encode()))
+    with pytest.raises(LobsDICEError, match=r"column 'x', row 1 \(line 4\): 'oops' is not a num"):
+        read(path, comment="#", **COLUMNS)
+
+
+def test_comments_that_no_option_names_get_a_hint(tmp_path):
+    with pytest.raises(LobsDICEError, match="set `comment` to '#'"):
+        read(put(tmp_path / "a.csv", "# recorded\n" + text()), **COLUMNS)
+
+
+def test_text_that_unpacks_to_far_more_than_the_file_is_refused(tmp_path):
+    path = put(tmp_path / "a.csv.zst", zstd("episode,x\n" + "0,1\n" * 20_000_000))
+    with pytest.raises(LobsDICEError, match="the text claims to have"):
+        read(path, observation_columns="x")
+
+
+def test_an_archive_that_is_compressed_once_more_is_a_sentence(tmp_path):
+    write(tmp_path / "a.npz", Episodes.from_arrays(np.eye(3), lengths=[2]))
+    path = put(tmp_path / "a.npz.gz", gzip.compress((tmp_path / "a.npz").read_bytes()))
+    with pytest.raises(LobsDICEError, match="only CSV files are read while they are compressed"):
+        read(path)
+
+
+@pytest.mark.parametrize("name", ["a.csv.gz", "a.csv.zst", "a.tsv.gz"])
+def test_compressed_files_are_written_too(name, tmp_path):
+    episodes = Episodes.from_arrays(np.eye(3), lengths=[2], actions=[[0.5], [-0.5]])
+    write(tmp_path / name, episodes)
+    found = read(tmp_path / name)
+    np.testing.assert_array_equal(found.observations, episodes.observations)
+
+
+# ---- Times ----
+
+TIMES = {
+    "with a T": ["2026-03-01T08:00:00.5", "2026-03-01T08:00:01", "2026-03-01T08:00:01.25"],
+    "with points": ["01.03.2026 23:59:59", "02.03.2026 00:00:00", "01.04.2026 00:00:00"],
+    "slashes, the day known": ["03/01/2026 10:00", "03/02/2026 09:00", "03/13/2026 08:00"],
+    "with names of months": ["28 Feb 2026 9:00 AM", "28 Feb 2026 1:00 PM", "1 Mar 2026 1:00 AM"],
+    "of C": ["Sun Mar  1 08:00:00 2026", "Sun Mar  1 08:00:01 2026", "Mon Mar  2 07:00:00 2026"],
+    "compact": ["20260301_080000", "20260301_080001", "20260302_070000"],
+    "clocks": ["08:00:00,250", "08:00:00,750", "09:00:00,000"],
+    "years first": ["2026/03/01 08:00:00", "2026/03/02 07:00:00", "2026/10/01 06:00:00"],
+}
+
+
+@pytest.mark.parametrize("case", TIMES)
+@pytest.mark.filterwarnings("ignore:.*gap:lobsdice.errors.DataWarning")
+def test_times_of_any_clear_form_order_the_rows(case, tmp_path):
+    rows = [f"0;{time};{i}" for i, time in enumerate(TIMES[case])]
+    path = put(tmp_path / "a.csv", "\n".join(["episode;when;x", rows[2], rows[0], rows[1]]) + "\n")
+    found = read(path, step_column="when", observation_columns="x", separator=";")
+    np.testing.assert_array_equal(found.observations[:, 0], [0, 1, 2])
+
+
+def test_dates_with_two_meanings_are_refused(tmp_path):
+    path = put(tmp_path / "a.csv", "episode,when,x\n0,03/01/2026,1\n0,04/01/2026,2\n")
+    with pytest.raises(LobsDICEError, match="may have the day first or the month first"):
+        read(path, step_column="when", observation_columns="x")
+
+
+def test_clocks_that_pass_midnight_are_refused(tmp_path):
+    path = put(tmp_path / "a.csv", "episode,when,x\n0,23:59:59,1\n0,00:00:01,2\n0,00:00:02,2\n")
+    with pytest.raises(LobsDICEError, match=r"column 'when', row 1 .*: the time goes back"):
+        read(path, step_column="when", observation_columns="x")
+
+
+# ---- Units ----
+
+
+def test_a_factor_changes_units_and_the_name_tells_it(tmp_path):
+    path = put(tmp_path / "a.csv", text(names=("episode", "step", "x", "y", "u")))
+    found = read(path, **COLUMNS, scale={"x": 1000.0, "u": 0.5}, action_low=-0.5, action_high=0.5)
+    np.testing.assert_array_equal(found.observations[:, 0], [500, 1500, 2500])
+    np.testing.assert_array_equal(found.actions, [[-0.5], [0.5]])
+    assert found.observation_names == ("x*1000", "y")
+    assert found.action_space == Box((-0.5,), (0.5,))
+    assert some(found.action_space).names == ("u*0.5",)
+
+
+def test_bounds_in_the_file_are_scaled_with_the_actions(tmp_path):
+    box = Box((-2.0,), (4.0,), names=("u",))
+    actions = [[1.0], [4.0]]
+    episodes = Episodes.from_arrays(np.eye(3), lengths=[2], actions=actions, action_space=box)
+    write(tmp_path / "a.npz", episodes)
+    assert read(tmp_path / "a.npz", scale="u=-0.5").action_space == Box((-2.0,), (1.0,))
+
+
+def test_a_factor_for_nothing_is_said(tmp_path):
+    with pytest.warns(DataWarning, match="`scale` names 'z', which is no column that was read"):
+        read(put(tmp_path / "a.csv", text()), **COLUMNS, scale="z=2")
+
+
+@pytest.mark.parametrize("entry", ["x", "x=", "=2", "x=0", "x=nan", "x=a"])
+def test_a_factor_that_is_none_is_a_sentence(entry):
+    with pytest.raises(LobsDICEError, match="`scale` has"):
+        ReadOptions(scale=(entry,))
+
+
+# ---- Folders ----
+
+
+def one_episode(first: float, size: int = 3, columns: str = "x,y,u,v") -> str:
+    rows = [f"{first + i},{i},{first + i},{-i}" for i in range(size)]
+    return "\n".join([columns, *rows]) + "\n"
+
+
+FOLDER: dict[str, Any] = {"observation_columns": ["x", "y"], "action_columns": ["u", "v"]}
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    for number, first in ((10, 7.0), (2, 4.0), (1, 1.0)):
+        put(tmp_path / f"run_{number}.csv", one_episode(first))
+    put(tmp_path / "README.txt", "not data")
+    return tmp_path
+
+
+@pytest.mark.filterwarnings("ignore::lobsdice.errors.DataWarning")
+def test_a_folder_has_one_file_an_episode_in_the_order_of_numbers(folder):
+    for path in (folder, folder / "run_*.csv"):
+        found = read(path, **FOLDER)
+        assert found.episode_names == ("run_1", "run_2", "run_10")
+        np.testing.assert_array_equal(found.observations[found.starts, 0], [1, 4, 7])
+        # The bounds are those of all files: the last row of an episode has no action.
+        assert found.action_space == Box((1.0, -1.0), (8.0, 0.0))
+
+
+def test_a_folder_warns_once_of_all_files(folder):
+    with pytest.warns(DataWarning) as caught:
+        read(folder, **FOLDER)
+    sentences = [str(warning.message) for warning in caught]
+    assert any("run_1.csv and 2 more: the last row of 1 episode holds" in s for s in sentences)
+    assert sum("no bounds of the actions" in sentence for sentence in sentences) == 1
+
+
+def test_an_error_in_a_folder_names_the_file(folder):
+    put(folder / "run_2.csv", one_episode(1.0).replace("2.0", "oops"))
+    with pytest.raises(LobsDICEError, match=r"run_2.csv: column 'x', row 1 \(line 3\): 'oops'"):
+        read(folder, **FOLDER)
+
+
+@pytest.mark.filterwarnings("ignore::lobsdice.errors.DataWarning")
+def test_actions_in_another_order_are_refused_by_name(folder):
+    put(folder / "run_2.csv", one_episode(1.0, columns="x,y,v,u"))
+    with pytest.raises(LobsDICEError, match=r"run_2\.csv has its actions in another order"):
+        read(folder, observation_columns=["x", "y"], action_columns=["[uv]"])
+    assert read(folder, **FOLDER).actions is not None  # named in one order, they are matched
+
+
+def test_archives_of_one_episode_are_read(tmp_path):
+    rows = np.arange(8.0).reshape(4, 2)
+    np.savez(tmp_path / "b.npz", observations=rows, actions=rows[:3] / 10, terminated=True)
+    np.savez(tmp_path / "a.npz", obs=rows + 9, actions=rows / 10, rewards=np.arange(4.0), success=1)
+    found = read_quietly(tmp_path)
+    assert found.lengths.tolist() == [3, 3] and found.terminated.tolist() == [False, True]
+    np.testing.assert_array_equal(some(found.actions)[3:], (rows[:3] / 10).astype(np.float32))
+    np.testing.assert_array_equal(found.success, [1, -1])
+
+
+def test_several_formats_in_a_folder_are_refused(folder):
+    np.savez(folder / "a.npz", observations=np.eye(2))
+    with pytest.raises(LobsDICEError, match="files of several formats: CSV file and NumPy archive"):
+        read(folder)
+
+
+def test_a_table_without_episodes_is_one_only_if_that_is_said(tmp_path):
+    path = put(tmp_path / "a.csv", "obs_0\n1\n2\n")
+    with pytest.raises(LobsDICEError, match="or set `one_episode`"):
+        read(path)
+    assert read(path, one_episode=True).lengths.tolist() == [1]
+
+
+# ---- Actions with names ----
+
+LEFT_RIGHT = "episode,obs_0,action\n0,1,right\n0,2,left\n0,3,right\n0,4,\n"
+
+
+def test_texts_are_discrete_actions(tmp_path):
+    found = read(put(tmp_path / "a.csv", LEFT_RIGHT))
+    assert found.action_space == Discrete(2, ("left", "right"))
+    assert some(found.actions).tolist() == [1, 0, 1]
+
+
+def test_a_slip_among_numbers_is_not_an_action(tmp_path):
+    path = put(tmp_path / "a.csv", "episode,obs_0,action\n0,1,0.5\n0,2,O.5\n0,4,\n")
+    with pytest.raises(
+        LobsDICEError, match=r"column 'action', row 1 \(line 3\): 'O.5' is not a nu"
+    ):
+        read(path)
+
+
+@pytest.mark.parametrize("name", ["a.npz", "a.hdf5", "a.csv", "a.parquet", "a-v0"])
+def test_names_of_actions_survive_every_format(name, tmp_path):
+    rows = np.arange(8.0).reshape(-1, 2)
+    space, texts = Discrete(3, ("up", "left", "down")), ["up", "left", "up"]
+    discrete = Episodes.from_arrays(rows, lengths=[3], actions=texts, action_space=space)
+    box = Box((-1.0, -2.0), (1.0, 2.0), names=("größe", "u, v"))
+    boxed = Episodes.from_arrays(rows, lengths=[3], actions=np.zeros((3, 2)), action_space=box)
+    for episodes in (discrete, boxed):
+        write(tmp_path / name, episodes)
+        found = read_quietly(tmp_path / name)
+        assert found.action_space == episodes.action_space
+        assert some(found.action_space).names == some(episodes.action_space).names
+        np.testing.assert_array_equal(found.actions, episodes.actions)
+
+
+def read_quietly(path: Path) -> Episodes:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        return read(path)
+
+
+def test_files_that_lack_some_actions_are_joined_by_name():
+    rows = np.eye(3)
+    first = Episodes.from_arrays(rows, lengths=[2], actions=["right", "stop"])
+    second = Episodes.from_arrays(rows, lengths=[2], actions=["left", "right"])
+    both = concatenate([first, second])
+    assert both.action_space == Discrete(3, ("left", "right", "stop"))
+    assert some(both.actions).tolist() == [1, 2, 0, 1]
+
+
+def test_labelled_demonstrations_take_the_numbers_of_the_logs():
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(3, 4, 2))
+    logs = Episodes.from_arrays(rows[0], lengths=[3], actions=["left", "right", "stop"])
+    shown = Episodes.from_arrays(rows[1], lengths=[3], actions=["stop", "stop", "right"])
+    data = prepare(shown, logs, labelled=shown)
+    assert some(data.labelled).a.tolist() == [2, 2, 1]
+
+
+def test_keywords_that_are_no_options_are_a_sentence(tmp_path):
+    with pytest.raises(LobsDICEError, match="did you mean 'episode_column'"):
+        read(put(tmp_path / "a.csv", text()), episode_colum="run")
