@@ -11,7 +11,7 @@ from worlds import World, beginning
 
 from lobsdice import tabular
 from lobsdice.algorithms import LobsDICE
-from lobsdice.tabular.ends import Terminal
+from lobsdice.equations.terminal import Terminal
 from lobsdice.training.engine import ADAM, Member, Options, State
 from lobsdice.training.fleet import Fleet, iterate
 

@@ -1,11 +1,13 @@
 """Hyperparameters: bounds, and what JAX sees of them."""
 
 from dataclasses import replace
+from typing import Any, Literal
 
 import jax
 import pytest
 
 from lobsdice.algorithms import BC, LobsDICE
+from lobsdice.algorithms.base import hyperparameters, one_of
 from lobsdice.errors import LobsDICEError
 
 
@@ -24,6 +26,18 @@ def test_a_hyperparameter_outside_its_bounds_is_refused(kind, setting, sentence)
         kind(**setting)
     with pytest.raises(LobsDICEError, match=sentence):
         replace(kind(), **setting)
+
+
+@hyperparameters
+class Choosing:
+    word: Literal["this", "that"] = one_of(Literal["this", "that"], default="this")
+
+
+def test_a_word_that_is_not_a_choice_is_refused():
+    word: Any = "neither"
+    with pytest.raises(LobsDICEError, match="`word` is 'neither'; it must be one of: this, that"):
+        Choosing(word=word)
+    assert Choosing(word="that").word == "that"
 
 
 def test_bounds_include_their_ends():

@@ -17,8 +17,10 @@ from lobsdice.algorithms import ALGORITHMS
 from lobsdice.algorithms.base import Algorithm
 from lobsdice.algorithms.batch import Batch
 from lobsdice.algorithms.networks import lacking
+from lobsdice.equations.terminal import Terminal
 from lobsdice.errors import LobsDICEError
-from lobsdice.training.draws import draw_batch, pack
+from lobsdice.rewards.scores import Scores, layout
+from lobsdice.training.draws import draw_batch
 from lobsdice.training.engine import Member, Options, run_chunk
 from lobsdice.training.fleet import Fleet, iterate
 
@@ -37,11 +39,16 @@ def skeleton() -> type[Algorithm]:
 
 def small(kind) -> Algorithm:
     """Small networks, and penalties in every step: one kind of step is half the compilation."""
-    sizes = {"width": 8, "penalty_every": 1}
+    sizes = {"width": 8, "penalty_every": 1, "ratio_steps": 10}
     return kind(**{f.name: sizes[f.name] for f in fields(kind) if f.name in sizes})
 
 
-SMALL = [small(kind) for kind in [*ALGORITHMS.values(), skeleton()]]
+def own(kind) -> bool:
+    """False for an algorithm that is another one with other defaults, such as SEABO."""
+    return not any(base in ALGORITHMS.values() for base in kind.__mro__[1:])
+
+
+SMALL = [small(kind) for kind in [*filter(own, ALGORITHMS.values()), skeleton()]]
 #: All tests of an algorithm run in one process, and share what it has compiled.
 each_algorithm = pytest.mark.parametrize(
     "algorithm",
@@ -58,6 +65,7 @@ def outcome(*members, datas):
     # and Adam makes steps of any sign of that. So batches are not too small.
     options = Options(steps=8, batch_size=16)
     fleet = Fleet(tuple(replace(m, options=options) for m in members), tuple(datas))
+    fleet.pool()  # what is found before training may need programs of its own
     before = programs()
     *_, last = iterate(fleet, every=4, begin=(0, beginning(fleet)))
     assert programs() - before <= 1, "one compiled program serves all chunks"
@@ -83,6 +91,8 @@ def changed(field):
     match value:
         case bool():
             return not value
+        case str():
+            return next(word for word in field.metadata["choices"] if word != value)
         case int():
             return value + 2
         case float():
@@ -104,6 +114,15 @@ def test_the_same_seed_gives_the_same_bits_and_another_seed_does_not(algorithm):
     assert all(jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(first))
 
 
+@each_algorithm
+def test_a_run_that_is_continued_ends_with_the_same_bits(algorithm):
+    options = Options(steps=8, batch_size=16)
+    fleet = Fleet((Member(algorithm, options=options),), (noise_data(),))
+    middle, end = iterate(fleet, every=4, begin=(0, beginning(fleet)))
+    (again,) = iterate(fleet, every=4, begin=(middle.step, middle.state))
+    assert middle.step == 4 and equal(again.state, end.state)
+
+
 def shapes(algorithm, data):
     """The shapes of an algorithm's networks."""
     nets = jax.eval_shape(
@@ -117,32 +136,41 @@ def rates(algorithm):
     return [jax.tree.map(float, algorithm.rates(jnp.int32(step))) for step in range(4)]
 
 
-DATA = noise_data()
+#: With a feature that discriminators see blurred.
+DATA = replace(noise_data(), blur=np.array([0, 0, 1], np.float32))
 
 
-def rows(n: int) -> Batch:
-    pool, slices = pack([DATA])
-    return draw_batch(jax.random.key(0), pool, jax.tree.map(lambda x: x[0], slices), n)
+def rows(algorithm, n: int, data=DATA, ahead: Terminal = "stay", **options) -> Batch:
+    """Rows of the data, with what the algorithm notes about them and what follows them."""
+    pool, slices = Fleet((Member(algorithm),), (data,)).pool()
+    mine = jax.tree.map(lambda x: x[0], slices)
+    return draw_batch(jax.random.key(0), pool, mine, n, ahead=ahead, **options)
 
 
 def started(algorithm, seed: int = 0):
     return algorithm.init(jax.random.key(seed), DATA.state_size, DATA.action_space)
 
 
-def losses(algorithm, nets):
+def losses(algorithm, batch, nets):
     """All that is logged, and the sum of the losses."""
-    total, metrics = algorithm.loss(nets, rows(16), jax.random.key(1), penalised=1)
+    total, metrics = algorithm.loss(nets, batch, jax.random.key(1), penalised=1)
     return metrics | {"total": total}
 
 
 #: The slope of each of them in each network; compiled once for all real hyperparameters.
-slopes = jax.jit(lambda algorithm, nets: jax.jacrev(partial(losses, algorithm))(nets))
+_slopes = jax.jit(
+    lambda algorithm, nets, batch: jax.jacrev(partial(losses, algorithm, batch))(nets)
+)
+
+
+def slopes(algorithm, nets):
+    return _slopes(algorithm, nets, rows(algorithm, 16))
 
 
 def program(algorithm) -> str:
     """What is computed, as text."""
     nets = jax.eval_shape(started, algorithm)
-    return str(jax.make_jaxpr(partial(losses, algorithm))(nets))
+    return str(jax.make_jaxpr(partial(losses, algorithm))(rows(algorithm, 16), nets))
 
 
 def after(algorithm):
@@ -155,14 +183,31 @@ def after(algorithm):
 
 def refreshed(algorithm):
     """The networks after a look at other rows."""
-    return algorithm.refresh(started(algorithm), rows(64), jax.random.key(0))
+    return algorithm.refresh(started(algorithm), rows(algorithm, 64), jax.random.key(0))
+
+
+def noted(algorithm):
+    """What the algorithm makes of some scores."""
+    assert DATA.rewards is not None
+    some = Scores(np.abs(DATA.rewards), np.abs(DATA.rewards[::-1]), unit=0.5)
+    return algorithm.scored_by and algorithm.notes(some, layout(DATA))
+
+
+def variants(algorithm) -> list[Any]:
+    """The algorithm and, if it has a choice of rewards, those with other rewards."""
+    if not hasattr(algorithm, "reward"):
+        return [algorithm]
+    return [algorithm, *(replace(algorithm, reward=kind) for kind in ("nearest", "ratio"))]
 
 
 @each_algorithm
 def test_every_hyperparameter_matters(algorithm):
-    """In the networks' shapes, the rates, the hooks, the draws, or the slopes of the losses."""
+    """In the networks' shapes, the rates, the hooks, the draws, scores, or slopes of the losses."""
     nets = started(algorithm)
     for field in fields(algorithm):
+        kinds = [(a, replace(a, **{field.name: changed(field)})) for a in variants(algorithm)]
+        if any(a.scored_by != b.scored_by or not equal(noted(a), noted(b)) for a, b in kinds):
+            continue
         other = replace(algorithm, **{field.name: changed(field)})
         seen = shapes(other, DATA) != shapes(algorithm, DATA) or rates(other) != rates(algorithm)
         seen = seen or not equal(after(algorithm), after(other))
@@ -186,9 +231,10 @@ def test_one_compiled_program_serves_all_chunks_and_real_hyperparameters(algorit
 
 
 @each_algorithm
-def test_every_number_has_declared_bounds(algorithm):
+def test_every_number_has_declared_bounds_and_every_word_its_choices(algorithm):
     for field in fields(algorithm):
-        assert isinstance(field.default, bool) or field.metadata["bounds"], field.name
+        declared = "choices" if isinstance(field.default, str) else "bounds"
+        assert isinstance(field.default, bool) or field.metadata[declared], field.name
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -217,7 +263,7 @@ def test_each_loss_moves_only_its_own_network(algorithm):
 @each_algorithm
 def test_penalties_count_for_as_many_steps_as_they_stand_for(algorithm, key):
     loss = jax.jit(algorithm.loss, static_argnames="penalised")
-    arguments = (started(algorithm), rows(16), key)
+    arguments = (started(algorithm), rows(algorithm, 16), key)
     (plain, _), (total, metrics) = (loss(*arguments, penalised=n) for n in (0, 3))
     penalties = sum(value for name, value in metrics.items() if name.endswith("_penalty"))
     np.testing.assert_allclose(total - plain, 3 * penalties, rtol=1e-3, atol=1e-5)
@@ -225,9 +271,9 @@ def test_penalties_count_for_as_many_steps_as_they_stand_for(algorithm, key):
 
 @each_algorithm
 def test_metrics_have_the_same_names_in_penalised_and_plain_steps(algorithm, key):
-    nets = jax.eval_shape(started, algorithm)
+    nets, batch = jax.eval_shape(started, algorithm), rows(algorithm, 4)
     names = [
-        set(jax.eval_shape(partial(algorithm.loss, penalised=penalised), nets, rows(4), key)[1])
+        set(jax.eval_shape(partial(algorithm.loss, penalised=penalised), nets, batch, key)[1])
         for penalised in (1, 0)
     ]
     assert names[0] == names[1]
@@ -238,7 +284,7 @@ def test_every_loss_is_measured_on_rows_held_out_and_all_that_is_measured_is_fin
     fleet = Fleet((Member(algorithm),), (DATA,))
     measures = fleet.diagnosis()(beginning(fleet))
     _, logged = jax.eval_shape(
-        partial(algorithm.loss, penalised=0), started(algorithm), rows(4), key
+        partial(algorithm.loss, penalised=0), started(algorithm), rows(algorithm, 4), key
     )
     names = {name for name in logged if name.endswith("_loss")}
     assert names and {f"held_out_{name}" for name in names} <= set(measures)
@@ -261,12 +307,10 @@ def test_a_fleet_gives_what_its_runs_give_alone(algorithm):
 # ---- Ends ----
 
 
-def with_ends(data, terminal: str) -> Batch:
+def with_ends(algorithm, data, terminal: Terminal) -> Batch:
     """Rows of which about every fourth follows an end."""
-    pool, slices = pack([data])
-    mine = jax.tree.map(lambda x: x[0], slices)
-    key, restart = jax.random.key(0), terminal == "restart"
-    batch = draw_batch(key, pool, mine, 40, end_mass=3.0, restart=restart)
+    restart = terminal == "restart"
+    batch = rows(algorithm, 40, data, terminal, end_mass=3.0, restart=restart)
     for ended in (batch.expert_ended, lacking(batch.offline.a)):
         assert ended is not None and 0 < jnp.mean(ended) < 1
     return batch
@@ -296,7 +340,7 @@ def test_ends_leave_numbers_finite_and_nothing_is_cloned_there(algorithm, discre
     data = noise_data(discrete=discrete, ended=1.0)
     nets = algorithm.init(jax.random.key(0), data.state_size, data.action_space)
     slope = jax.jit(jax.grad(partial(algorithm.loss, penalised=0), has_aux=True))
-    restarted, batch = (with_ends(data, terminal) for terminal in ("restart", "stay"))
+    restarted, batch = with_ends(algorithm, data, "restart"), with_ends(algorithm, data, "stay")
     for rows in (restarted, batch):
         found = slope(nets, rows, jax.random.key(1))
         assert all(jnp.isfinite(x).all() for x in jax.tree.leaves(found))

@@ -13,7 +13,6 @@ from lobsdice.algorithms import OPOLO, RCE, IQLearn
 from lobsdice.algorithms.batch import beside
 from lobsdice.algorithms.critics import Nets, Twins, follow, make_twins, taken
 from lobsdice.algorithms.networks import make_policy, without
-from lobsdice.data.prepare import Transitions
 from lobsdice.data.spaces import Box, Discrete
 from lobsdice.training.draws import draw_batch, pack
 from lobsdice.training.engine import Options, start, step
@@ -51,7 +50,7 @@ def test_a_fixed_network_passes_slopes_to_its_inputs_only(key):
 def test_critics_see_an_action_of_the_policys_own_where_none_was_taken(discrete, key):
     data = noise_data(discrete=discrete)
     policy = make_policy(key, data.state_size, data.action_space, 8)
-    rows = Transitions(*(jnp.asarray(x) for x in data.offline))
+    rows = jax.tree.map(jnp.asarray, data.offline.take(np.arange(data.offline.size)))
     ended = jnp.arange(len(rows.s)) % 3 == 0
     found = taken(policy, rows._replace(a=without(rows.a, ended)), key)
     own = policy.features(policy.sample(rows.s, key))

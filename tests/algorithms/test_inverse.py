@@ -18,8 +18,9 @@ from lobsdice.algorithms.inverse import (
 )
 from lobsdice.algorithms.networks import lacking
 from lobsdice.data.normaliser import Normaliser
-from lobsdice.data.prepare import Data, Observations, Transitions
+from lobsdice.data.prepare import Data
 from lobsdice.data.spaces import Box
+from lobsdice.data.steps import Observations, Transitions, store
 from lobsdice.training.draws import held_out_rows
 from lobsdice.training.engine import Member, Options
 from lobsdice.training.fleet import Fleet, iterate
@@ -89,8 +90,8 @@ def motion(deviation: float, *, spread: float = 0.5, rows: int = 20_000) -> Moti
     s, a, s_next = (x.astype(np.float32) for x in (s, np.tanh(u), s_next))
     data = Data(
         init=s,
-        expert=Observations(s, s_next),
-        offline=Transitions(s, a, s_next),
+        expert=store(Observations(s, s_next)),
+        offline=store(Transitions(s, a, s_next)),
         normaliser=Normaliser(np.zeros(2, np.float32), np.ones(2, np.float32)),
         action_space=Box((-1.0, -1.0), (1.0, 1.0)),
         source=np.zeros(rows, np.int64),

@@ -106,7 +106,8 @@ def cloning_objective(net, weight, x, a):
 def seven_rows(key, **options):
     """A batch of noise, and its copy in plain NumPy."""
     pool, slices = pack([noise_data(**options)])
-    batch = double(draw_batch(key, pool, jax.tree.map(lambda x: x[0], slices), 7))
+    mine = jax.tree.map(lambda x: x[0], slices)
+    batch = double(draw_batch(key, pool, mine, 7, ahead="keep"))
     return batch, jax.tree.map(np.asarray, batch)
 
 
@@ -127,6 +128,25 @@ def double(batch):
 
 def plain(net):
     return ([np.array(w) for w in net.net.weights], [np.array(b) for b in net.net.biases])
+
+
+def flat(net) -> np.ndarray:
+    return np.concatenate([x.ravel() for part in net for x in part])
+
+
+def differences(function, net, h=1e-6) -> np.ndarray:
+    """The derivatives of a function of a network in each of its weights, by central differences."""
+    found = []
+    for part in net:
+        for x in part:
+            for i in np.ndindex(x.shape):
+                old, ends = x[i], []
+                for step in (h, -h):
+                    x[i] = old + step
+                    ends.append(function(net))
+                x[i] = old
+                found.append((ends[0] - ends[1]) / (2 * h))
+    return np.array(found)
 
 
 def calibrated(net):

@@ -49,15 +49,18 @@ def relative_entropy(p, q):
     return float(np.sum(p[seen] * np.log(p[seen] / q[seen])))
 
 
-def conic(world: World, objective):
-    """min objective(d, d̄, cp) over stationary distributions, by cvxpy and Clarabel."""
+def conic(world: World, objective, also=lambda d: []):
+    """min objective(d, d̄) over stationary distributions, by cvxpy and Clarabel.
+
+    `also` gives more constraints.
+    """
     mdp = world.mdp
     size, actions = mdp.states, mdp.actions
     d = cp.Variable((size, actions), nonneg=True)
     inflow = sum(mdp.transition[:, a].T @ d[:, a] for a in range(actions))
     pairs = sum(cp.multiply(mdp.transition[:, a], d[:, a][:, None]) for a in range(actions))
     flow = cp.sum(d, axis=1) == (1 - mdp.gamma) * mdp.initial + mdp.gamma * inflow
-    constraints: Any = [flow, cp.sum(d) == 1]
+    constraints: Any = [flow, cp.sum(d) == 1, *also(d)]
     problem = cp.Problem(cp.Minimize(objective(d, pairs)), constraints)
     tight = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-11)
     value: Any = problem.solve(cp.CLARABEL, **tight)

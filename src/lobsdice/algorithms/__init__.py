@@ -15,3 +15,11 @@ from lobsdice.algorithms.smodice import SMODICE as SMODICE
 from lobsdice.algorithms.opolo import OPOLO as OPOLO
 from lobsdice.algorithms.iqlearn import IQLearn as IQLearn
 from lobsdice.algorithms.rce import RCE as RCE
+from lobsdice.algorithms.recoil import ReCOIL as ReCOIL
+from lobsdice.algorithms.recoilfo import ReCOILfO as ReCOILfO
+from lobsdice.algorithms.iql import IQL as IQL
+from lobsdice.algorithms.seabo import SEABO as SEABO
+from lobsdice.algorithms.otr import OTR as OTR
+from lobsdice.algorithms.tailo import TAILO as TAILO
+from lobsdice.algorithms.nearest_trajectory import NearestTrajectory as NearestTrajectory
+from lobsdice.algorithms.dilo import DILO as DILO

@@ -7,10 +7,20 @@ file holds its equations and nothing more. See docs/adding_an_algorithm.md.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Protocol, TypeVar, dataclass_transform, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Protocol,
+    TypeVar,
+    dataclass_transform,
+    get_args,
+    runtime_checkable,
+)
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.algorithms.batch import Batch
@@ -18,6 +28,10 @@ from lobsdice.data.prepare import Transitions
 from lobsdice.data.spaces import ActionSpace
 from lobsdice.equations.duals import Values
 from lobsdice.errors import LobsDICEError
+from lobsdice.rewards.scores import Layout, Scores
+
+if TYPE_CHECKING:
+    from lobsdice.training.train import Run
 
 Metrics = dict[str, Float[Array, "..."]]
 
@@ -32,6 +46,8 @@ class Algorithm(Protocol):
 
     goes_on: ClassVar[bool]
     """True if it needs to see what follows the end of an episode."""
+    looks_ahead: ClassVar[bool]
+    """True if it learns from triples (s, s', s'')."""
     published: ClassVar[dict[str, Any]]
     """The hyperparameters of the paper, where the defaults are others."""
 
@@ -81,8 +97,28 @@ class Algorithm(Protocol):
         """The networks after a look at held-out rows: the place to calibrate them."""
         ...
 
-    def cloning_weights(self, nets: Any, rows: Transitions) -> Values:
-        """The log weights by which the rows to clone are drawn, up to a constant."""
+    def cloning_weights(self, nets: Any, rows: Transitions, *notes: Any) -> Values:
+        """The log weights by which the rows to clone are drawn, up to a constant.
+
+        An algorithm that has notes is given those of the rows too.
+        """
+        ...
+
+    @property
+    def scored_by(self) -> Any:
+        """The scores of logged steps that must be known before training; None if there are none.
+
+        It is one of the classes in `rewards.kinds`, or a `Ratio`.
+        """
+        ...
+
+    @property
+    def after_an_end(self) -> str | None:
+        """What it takes to follow an end, in words; None if the option `terminal` says it."""
+        ...
+
+    def notes(self, scores: Scores, layout: Layout) -> Any:
+        """What losses need to know of each logged step: arrays with one entry a step."""
         ...
 
     def diagnose(self, nets: Any, batch: Batch, key: Key[Array, ""]) -> Metrics:
@@ -91,12 +127,24 @@ class Algorithm(Protocol):
 
 
 class Defaults:
-    """The choices of simple algorithms: no penalties, labels, ends, targets, draws or measures."""
+    """`fit`, and the choices of simple algorithms.
+
+    These are: no penalties, labels, ends, targets, draws, scores or measures.
+    """
 
     penalty_every: int = 1
     refresh_every: int = 0
     goes_on: ClassVar[bool] = False
+    looks_ahead: ClassVar[bool] = False
     published: ClassVar[dict[str, Any]] = {}
+
+    def fit(self, demonstrations: Any, logs: Any, **options: Any) -> "Run":
+        """Train on recordings, and return the run: `fit` of the package, for this algorithm."""
+        # Training lies above this room. So its function is taken where users take it.
+        import lobsdice
+
+        algorithm: Any = self
+        return lobsdice.fit(algorithm, demonstrations, logs, **options)
 
     @property
     def needs_labels(self) -> bool:
@@ -112,8 +160,19 @@ class Defaults:
     def refresh(self, nets: Any, held_out: Batch, key: Key[Array, ""]) -> Any:
         return nets
 
-    def cloning_weights(self, nets: Any, rows: Transitions) -> Values:
+    def cloning_weights(self, nets: Any, rows: Transitions, *notes: Any) -> Values:
         raise NotImplementedError("an algorithm that draws rows has this method")
+
+    @property
+    def scored_by(self) -> Any:
+        return None
+
+    @property
+    def after_an_end(self) -> str | None:
+        return None
+
+    def notes(self, scores: Scores, layout: Layout) -> Any:
+        raise NotImplementedError("an algorithm that needs scores has this method")
 
     def diagnose(self, nets: Any, batch: Batch, key: Key[Array, ""]) -> Metrics:
         return {}
@@ -141,18 +200,37 @@ def within(low: int, high: int, *, default: Any) -> Any:
     return field(default=default, metadata={"bounds": (low, high)})
 
 
+def one_of(choices: Any, *, default: str) -> Any:
+    """A hyperparameter that is one of the words of a `Literal`."""
+    return field(default=default, metadata={"choices": get_args(choices)})
+
+
+def _check_kind(self: Any, name: str, kind: Any) -> None:
+    """Raise unless a number is one, and a whole number whole; 1e5 counts as the whole number."""
+    value = getattr(self, name)
+    if kind not in (int, float) or isinstance(value, jax.Array):
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise LobsDICEError(f"{name} is {value!r}; it must be a number")
+    if kind is int and not isinstance(value, int | np.integer):
+        if not math.isfinite(value) or value != int(value):
+            raise LobsDICEError(f"{name} is {value}; it must be a whole number")
+        object.__setattr__(self, name, int(value))
+
+
 Class = TypeVar("Class", bound=type)
 
 
 @dataclass_transform(
-    frozen_default=True, kw_only_default=True, field_specifiers=(field, at_least, within)
+    frozen_default=True, kw_only_default=True, field_specifiers=(field, at_least, within, one_of)
 )
 def hyperparameters(cls: Class) -> Class:
     """Make a frozen dataclass whose float fields are leaves to JAX and whose others are static.
 
-    The bounds of `at_least` and `within` are checked when an object is made.
+    The bounds of `at_least` and `within`, and the words of `one_of`, are checked when an object is
+    made.
     """
-    cls.__post_init__ = _check_bounds
+    cls.__post_init__ = _check
     cls = dataclass(frozen=True, kw_only=True)(cls)
     leaves = [f.name for f in fields(cls) if f.type in (float, "float")]
     static = [f.name for f in fields(cls) if f.name not in leaves]
@@ -171,10 +249,15 @@ def hyperparameters(cls: Class) -> Class:
     return cls
 
 
-def _check_bounds(self: Any) -> None:
+def _check(self: Any) -> None:
     for f in fields(self):
+        _check_kind(self, f.name, f.type)
         low, high = f.metadata.get("bounds", (None, None))
         value = getattr(self, f.name)
+        choices = f.metadata.get("choices", (value,))
+        if value not in choices:
+            words = ", ".join(map(str, choices))
+            raise LobsDICEError(f"`{f.name}` is {value!r}; it must be one of: {words}")
         # Written so that NaN is refused, too.
         if low is not None and high is not None and not low <= value <= high:
             raise LobsDICEError(f"{f.name} is {value}; it must be between {low} and {high}")

@@ -2,12 +2,27 @@
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Key
 
 from lobsdice.data.prepare import Observations, Transitions
 from lobsdice.equations.ratio import Rows
+
+#: Sets the random numbers of `blurred` apart from those of an algorithm.
+BLUR = 2**16
+
+
+class Following(NamedTuple):
+    """What follows the next state of each row: the third state of a triple (s, s', s'')."""
+
+    s: Float[Any, "n state"]
+    """s''. Where nothing follows, or nobody knows what, it is s'."""
+    goes_on: Bool[Any, " n"]
+    """False where the episode has terminated and nothing follows."""
+    known: Bool[Any, " n"]
+    """False where the recording stops at s'."""
 
 
 class Batch(NamedTuple):
@@ -25,11 +40,41 @@ class Batch(NamedTuple):
     """True for the rows of `expert` that follow an end; None if there are none."""
     cloned: Transitions | None = None
     """Offline rows drawn by their weights, for the policy; None if none were drawn."""
+    notes: Any = None
+    """What `Algorithm.notes` says of the rows of `offline`; None if the algorithm has no notes."""
+    after_expert: Following | None = None
+    """What follows the rows of `expert`; None unless the algorithm looks ahead."""
+    after_offline: Following | None = None
+    """What follows the rows of `offline`."""
+    blur: Float[Any, " state"] | None = None
+    """The noise with which discriminators see each feature, see `data.context`; None if none."""
 
 
 def beside(x: Float[Array, "n first"], y: Float[Array, "n second"]) -> Rows:
     """Two arrays side by side, such as states and actions."""
     return jnp.concatenate([x, y], axis=-1)
+
+
+def blurred(batch: Batch, key: Key[Array, ""], strength: float | Float[Array, ""]) -> Batch:
+    """The demonstrations and the logs of a batch as discriminators see them.
+
+    Features that never change in an episode are blurred, by the same noise in s and in s'.
+    """
+    if batch.blur is None:
+        return batch
+    noise = strength * batch.blur
+
+    def part(rows: Any, key: Key[Array, ""]) -> Any:
+        shift = noise[None] * jax.random.normal(key, rows.s.shape)
+        return rows._replace(s=rows.s + shift, s_next=rows.s_next + shift)
+
+    # Other random numbers than those of the algorithm, which do not depend on this.
+    k_expert, k_offline, k_labelled = jax.random.split(jax.random.fold_in(key, BLUR), 3)
+    return batch._replace(
+        expert=part(batch.expert, k_expert),
+        offline=part(batch.offline, k_offline),
+        labelled=batch.labelled and part(batch.labelled, k_labelled),
+    )
 
 
 def pairs(rows: Observations | Transitions) -> Rows:

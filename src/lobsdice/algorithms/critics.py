@@ -20,7 +20,10 @@ from lobsdice.equations.duals import Number, Values
 
 
 class Twins(NamedTuple):
-    """Two critics of (s, a) that start differently; their minimum avoids overestimates."""
+    """Two critics that start differently; their minimum avoids overestimates.
+
+    They see the state and what was done there: an action, or a next state.
+    """
 
     one: Any
     two: Any
@@ -33,7 +36,11 @@ class Twins(NamedTuple):
 
 def make_twins(key: Key[Array, ""], state_size: int, space: ActionSpace, width: int) -> Twins:
     """Fresh critics."""
-    size = state_size + space.feature_size
+    return twins_of(key, state_size + space.feature_size, width)
+
+
+def twins_of(key: Key[Array, ""], size: int, width: int) -> Twins:
+    """Fresh critics with so many inputs."""
     return Twins(*(Scalar(k, size, width) for k in jax.random.split(key)))
 
 
@@ -46,10 +53,14 @@ def taken(policy: PolicyNet, rows: Transitions, key: Key[Array, ""]) -> Features
     return jnp.where(lacking(rows.a)[:, None], own, policy.features(rows.a))
 
 
+def moved(target: Any, net: Any, rate: Number) -> Any:
+    """The target network after a move by the share `rate` towards another (Polyak averaging)."""
+    return jax.tree.map(lambda old, new: old + rate * (new - old), target, net)
+
+
 def follow(nets: Any, rate: Number) -> Any:
-    """The networks with `target` moved by the share `rate` towards `critic` (Polyak averaging)."""
-    target = jax.tree.map(lambda old, new: old + rate * (new - old), nets.target, nets.critic)
-    return nets._replace(target=target)
+    """The networks with `target` moved towards `critic`."""
+    return nets._replace(target=moved(nets.target, nets.critic, rate))
 
 
 def critic_rates(rate: Number) -> dict[str, Twins]:

@@ -22,7 +22,7 @@ from typing import ClassVar
 from jaxtyping import Array, Float, Key
 
 from lobsdice.algorithms.base import Metrics, add_penalties, at_least, hyperparameters
-from lobsdice.algorithms.batch import Batch, at, state_actions
+from lobsdice.algorithms.batch import Batch, at, blurred, state_actions
 from lobsdice.algorithms.dice import Dice, Nets, make_nets
 from lobsdice.algorithms.discriminator import ratio_loss
 from lobsdice.algorithms.registry import register
@@ -52,6 +52,7 @@ class DemoDICE(Dice):
         return make_nets(key, state_size + space.feature_size, state_size, space, self.width)
 
     def seen(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> tuple[Rows, Rows]:
+        batch = blurred(batch, key, self.blur)
         assert batch.labelled is not None  # `Fleet` has checked it
         return state_actions(nets.policy, batch.labelled), state_actions(nets.policy, batch.offline)
 
@@ -62,7 +63,7 @@ class DemoDICE(Dice):
         assert shown is not None
         # The labelled demonstrations are the expert; there may be others without actions.
         batch = batch._replace(expert=Observations(shown.s, shown.s_next))
-        s, _, s_next = batch.offline
+        s, s_next = batch.offline.s, batch.offline.s_next
         expert, offline = self.seen(nets, batch, key)
         r_loss, r = ratio_loss(nets.r, expert, offline, floor=self.ratio_floor)
 

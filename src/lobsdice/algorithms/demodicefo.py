@@ -22,7 +22,7 @@ import jax
 from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.algorithms.base import Metrics, add_penalties, at_least, hyperparameters
-from lobsdice.algorithms.batch import Batch, at, state_actions
+from lobsdice.algorithms.batch import Batch, at, blurred, state_actions
 from lobsdice.algorithms.dice import Dice
 from lobsdice.algorithms.discriminator import Discriminator, ratio_loss
 from lobsdice.algorithms.inverse import inverse_errors, inverse_loss, label_expert, make_inverse
@@ -66,13 +66,16 @@ class DemoDICEfO(Dice):
 
     def seen(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> tuple[Rows, Rows]:
         labelled = label_expert(nets.inverse, batch, key)
+        batch = blurred(batch._replace(labelled=labelled), key, self.blur)
+        assert batch.labelled is not None
+        labelled = batch.labelled
         return state_actions(nets.policy, labelled), state_actions(nets.policy, batch.offline)
 
     def loss(
         self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: int
     ) -> tuple[Float[Array, ""], Metrics]:
         k_inverse, k_penalties = jax.random.split(key)
-        s, _, s_next = batch.offline
+        s, s_next = batch.offline.s, batch.offline.s_next
         model_loss = inverse_loss(nets.inverse, batch)
 
         expert, offline = self.seen(nets, batch, k_inverse)

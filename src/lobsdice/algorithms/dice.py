@@ -8,17 +8,16 @@ from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import jax
-from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.algorithms.base import at_least, hyperparameters, within
 from lobsdice.algorithms.batch import Batch, at
+from lobsdice.algorithms.cloning import cloning_loss
 from lobsdice.algorithms.discriminator import Discriminating, Discriminator, state_critic_penalty
 from lobsdice.algorithms.networks import Scalar, make_policy
 from lobsdice.data.prepare import Transitions
 from lobsdice.data.spaces import ActionSpace
 from lobsdice.equations.duals import Values, residual
-from lobsdice.equations.expectations import mean
 from lobsdice.equations.ratio import Rows, bounded_log_ratio
 
 
@@ -63,14 +62,12 @@ class Dice(Discriminating):
         """log d/d^I at transitions, up to a constant."""
         raise NotImplementedError
 
-    def cloning_weights(self, nets: Any, rows: Transitions) -> Values:
+    def cloning_weights(self, nets: Any, rows: Transitions, *notes: Any) -> Values:
         return self.log_weights(nets, rows)
 
     def cloning_loss(self, policy: Any, batch: Batch, w: Values) -> Float[Array, ""]:
         """The loss of cloning: of rows drawn by weight, or else of all rows with weights w."""
-        if batch.cloned is not None:
-            return -mean(policy.log_prob(batch.cloned.s, batch.cloned.a))
-        return -mean(stop_gradient(w) * policy.log_prob(batch.offline.s, batch.offline.a))
+        return cloning_loss(policy, batch, w)
 
     def advantages(self, nets: Any, rows: Transitions, seen: Rows) -> Values:
         """A_ν = r + γ ν(s') - ν(s) at transitions; `seen` is the discriminator's input there."""

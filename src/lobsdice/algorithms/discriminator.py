@@ -9,7 +9,7 @@ from jax.nn import sigmoid
 from jaxtyping import Array, Float, Key
 
 from lobsdice.algorithms.base import Defaults, Metrics, at_least, hyperparameters
-from lobsdice.algorithms.batch import Batch, at, pairs, share
+from lobsdice.algorithms.batch import Batch, at, blurred, pairs, share
 from lobsdice.algorithms.networks import Scalar
 from lobsdice.equations.classification import auc, calibration_error
 from lobsdice.equations.duals import Number
@@ -60,7 +60,11 @@ class Discriminator(Scalar):
 class Discriminating(Defaults):
     """The hyperparameters of every algorithm with a discriminator."""
 
-    published: ClassVar[dict[str, Any]] = {"penalty_every": 1, "ratio_floor": 0.0}
+    published: ClassVar[dict[str, Any]] = {
+        "penalty_every": 1,
+        "ratio_floor": 0.0,
+        "blur": 0.0,
+    }
 
     ratio_penalty: float = at_least(0, default=0.1)
     """Weight of the gradient penalty on r."""
@@ -68,6 +72,9 @@ class Discriminating(Defaults):
     """ε: the ratio d^E/d^I is kept within about [ε, 1/ε]. Not in the paper."""
     ratio_rate: float = at_least(0, default=3e-4)
     """Learning rate of the discriminator."""
+    blur: float = at_least(0, default=0.5)
+    """Noise with which the discriminator sees features that never change in an episode, such as a
+    goal's place; 1 is Silverman's rule for the number of demonstrations. Not in the paper."""
     policy_rate: float = at_least(0, default=3e-4)
     """Learning rate of the policy."""
     width: int = at_least(1, default=256)
@@ -82,7 +89,8 @@ class Discriminating(Defaults):
 
     def seen(self, nets: Any, batch: Batch, key: Key[Array, ""]) -> tuple[Rows, Rows]:
         """The expert's and the offline rows that the discriminator tells apart."""
-        del nets, key
+        del nets
+        batch = blurred(batch, key, self.blur)
         return pairs(batch.expert), pairs(batch.offline)
 
     def refresh(self, nets: Any, held_out: Batch, key: Key[Array, ""]) -> Any:

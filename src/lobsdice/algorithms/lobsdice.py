@@ -26,6 +26,8 @@ docs/mathematics/networks.md has more on both.
     w̃_ν          w             d/d^I ∝ exp(e / (1+α)), sharpened and self-normalised in the batch
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -37,6 +39,7 @@ from lobsdice.algorithms.base import Metrics, add_penalties, at_least, hyperpara
 from lobsdice.algorithms.batch import Batch, at, pairs, state_actions
 from lobsdice.algorithms.dice import Dice, make_nets
 from lobsdice.algorithms.discriminator import ratio_loss
+from lobsdice.algorithms.gradients import Directed
 from lobsdice.algorithms.networks import Scalar
 from lobsdice.algorithms.registry import STATE_PAIRS, register
 from lobsdice.data.prepare import Transitions
@@ -58,6 +61,8 @@ class Nets(NamedTuple):
     q: Any
     """None if the algorithm does not average."""
     policy: Any
+    target: Any = None
+    """A slowly following copy of ν; None if ν learns by the gradient of the dual."""
 
 
 def with_value(value: Values, e: Values) -> Values:
@@ -69,9 +74,16 @@ def with_value(value: Values, e: Values) -> Values:
     return e + stop_gradient(value - e)
 
 
+def averaged(
+    q: Values, exponent: Callable[[Values, Values], Values], nu: Values, nu_next: Values
+) -> Values:
+    """e of ν(s) and ν(s'), with the value q(s,a) - ν(s)."""
+    return with_value(q - nu, exponent(nu, nu_next))
+
+
 @register
 @hyperparameters
-class LobsDICE(Dice):
+class LobsDICE(Directed):
     """Hyperparameters of LobsDICE. The defaults are the paper's for MuJoCo, unless marked."""
 
     summary: ClassVar = "Match the expert's state transitions (the paper)."
@@ -103,23 +115,24 @@ class LobsDICE(Dice):
         k_q, key = jax.random.split(key)
         r, nu, policy = make_nets(key, 2 * state_size, state_size, space, self.width)
         q = Scalar(k_q, state_size + space.feature_size, self.width) if self.averaged else None
-        return Nets(r, nu, q, policy)
+        return self.with_target(Nets(r, nu, q, policy))
 
     def loss(
         self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: int
     ) -> tuple[Float[Array, ""], Metrics]:
-        s, _, s_next = batch.offline
+        s, s_next = batch.offline.s, batch.offline.s_next
         expert, offline = self.seen(nets, batch, key)
         r_loss, r = ratio_loss(nets.r, expert, offline, floor=self.ratio_floor)
 
         nu_init, nu, nu_next = at(nets.nu, batch.init, s, s_next)
-        e = residual(r, nu, nu_next, self.gamma)
         losses = {"ratio_loss": r_loss}
+        exponent = partial(residual, r, gamma=self.gamma)
         if self.averaged:
             q = nets.q(state_actions(nets.policy, batch.offline))
-            losses["average_loss"] = mean((q - stop_gradient(e + nu)) ** 2)
-            e = with_value(q - nu, e)
-        nu_loss = dual(nu_init, e, gamma=self.gamma, alpha=self.alpha)
+            losses["average_loss"] = mean((q - stop_gradient(exponent(nu, nu_next) + nu)) ** 2)
+            exponent = partial(averaged, q, exponent)
+        e, objective = exponent(nu, nu_next), partial(dual, gamma=self.gamma, alpha=self.alpha)
+        nu_loss = self.directed(objective(nu_init, e), nets, batch, exponent, objective)
 
         w = normalised(self._sharpened(log_weights(e, alpha=self.alpha)))
         policy_loss = self.cloning_loss(nets.policy, batch, w)
@@ -131,7 +144,7 @@ class LobsDICE(Dice):
         """The log weights of cloning."""
         return sharpened(log_w, most=self.sharpness, least_share=self.least_share)
 
-    def cloning_weights(self, nets: Nets, rows: Transitions) -> Values:
+    def cloning_weights(self, nets: Nets, rows: Transitions, *notes: Any) -> Values:
         return self._sharpened(self.log_weights(nets, rows))
 
     def log_weights(self, nets: Nets, rows: Transitions) -> Values:
@@ -147,6 +160,7 @@ class LobsDICE(Dice):
             self.nu_rate,
             self.average_rate if self.averaged else None,
             self.policy_rate,
+            self.target_rate,
         )
         if not self.pretrain:
             return rates

@@ -21,7 +21,7 @@ import jax
 from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.algorithms.base import Metrics, add_penalties, at_least, hyperparameters
-from lobsdice.algorithms.batch import Batch, at, pairs
+from lobsdice.algorithms.batch import Batch, at, blurred, pairs
 from lobsdice.algorithms.dice import Dice
 from lobsdice.algorithms.discriminator import Discriminator, pair_critic_penalty, ratio_loss
 from lobsdice.algorithms.networks import Scalar, make_policy
@@ -76,12 +76,13 @@ class LobsDICEMu(Dice):
         return Nets(Discriminator(k_r, seen, self.width), Multipliers(mu, nu), policy)
 
     def seen(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> tuple[Rows, Rows]:
+        batch = blurred(batch, key, self.blur)
         return self._matched(batch.expert), self._matched(batch.offline)
 
     def loss(
         self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: int
     ) -> tuple[Float[Array, ""], Metrics]:
-        s, _, s_next = batch.offline
+        s, s_next = batch.offline.s, batch.offline.s_next
         expert, offline = self.seen(nets, batch, key)
         r_loss, r = ratio_loss(nets.r, expert, offline, floor=self.ratio_floor)
 

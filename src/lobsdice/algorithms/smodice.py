@@ -20,14 +20,16 @@ the policy clones the offline data:
     ξ(s,a)           w             d/d^I, self-normalised in the batch
 """
 
+from functools import partial
 from typing import ClassVar
 
 from jaxtyping import Array, Float, Key
 
 from lobsdice.algorithms.base import Metrics, add_penalties, hyperparameters, within
-from lobsdice.algorithms.batch import Batch, at
-from lobsdice.algorithms.dice import Dice, Nets, make_nets
+from lobsdice.algorithms.batch import Batch, at, blurred
+from lobsdice.algorithms.dice import make_nets
 from lobsdice.algorithms.discriminator import ratio_loss
+from lobsdice.algorithms.gradients import Directed, Nets
 from lobsdice.algorithms.registry import STATES, register
 from lobsdice.data.prepare import Transitions
 from lobsdice.data.spaces import ActionSpace
@@ -47,7 +49,7 @@ from lobsdice.equations.ratio import Rows
 
 @register
 @hyperparameters
-class SMODICE(Dice):
+class SMODICE(Directed):
     """Hyperparameters of SMODICE: LobsDICE's, so that a comparison compares the methods."""
 
     summary: ClassVar = "Match the expert's states, by an upper bound."
@@ -60,34 +62,36 @@ class SMODICE(Dice):
     """Use the χ² divergence instead of KL. The paper has both."""
 
     def init(self, key: Key[Array, ""], state_size: int, space: ActionSpace) -> Nets:
-        return make_nets(key, state_size, state_size, space, self.width)
+        fresh = make_nets(key, state_size, state_size, space, self.width)
+        return self.with_target(Nets(*fresh))
 
     def seen(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> tuple[Rows, Rows]:
+        batch = blurred(batch, key, self.blur)
         return batch.expert.s, batch.offline.s
 
     def loss(
         self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: int
     ) -> tuple[Float[Array, ""], Metrics]:
-        s, _, s_next = batch.offline
+        s, s_next = batch.offline.s, batch.offline.s_next
         expert, offline = self.seen(nets, batch, key)
         r_loss, r = ratio_loss(nets.r, expert, offline, floor=self.ratio_floor)
 
         nu_init, nu, nu_next = at(nets.nu, batch.init, s, s_next)
-        e = residual(r, nu, nu_next, self.gamma)
-        nu_loss, w = self._chi2(nu_init, e) if self.chi2 else self._kl(nu_init, e)
+        exponent = partial(residual, r, gamma=self.gamma)
+        e = exponent(nu, nu_next)
+        nu_loss = self.directed(self._dual(nu_init, e), nets, batch, exponent, self._dual)
+        w = weights_chi2(e) if self.chi2 else weights(e, alpha=0.0)
         policy_loss = self.cloning_loss(nets.policy, batch, w)
 
         losses = {"ratio_loss": r_loss, "nu_loss": nu_loss, "policy_loss": policy_loss}
         penalties = self.penalties(nets, batch, expert, offline, key)
         return add_penalties(losses, penalties, penalised)
 
-    def _kl(self, nu_init: InitValues, e: Values) -> tuple[Float[Array, ""], Values]:
-        """The dual objective and the weights of the KL divergence."""
-        return dual(nu_init, e, gamma=self.gamma, alpha=0.0), weights(e, alpha=0.0)
-
-    def _chi2(self, nu_init: InitValues, e: Values) -> tuple[Float[Array, ""], Values]:
-        """The dual objective and the weights of the χ² divergence."""
-        return dual_chi2(nu_init, e, gamma=self.gamma), weights_chi2(e)
+    def _dual(self, nu_init: InitValues, e: Values) -> Float[Array, ""]:
+        """The dual objective of the divergence that was chosen."""
+        if self.chi2:
+            return dual_chi2(nu_init, e, gamma=self.gamma)
+        return dual(nu_init, e, gamma=self.gamma, alpha=0.0)
 
     def log_weights(self, nets: Nets, rows: Transitions) -> Values:
         e = self.advantages(nets, rows, rows.s)

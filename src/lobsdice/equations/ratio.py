@@ -20,6 +20,18 @@ def logistic_loss(expert: Values, offline: Values) -> Float[Array, ""]:
     return jnp.mean(jax.nn.softplus(-expert)) + jnp.mean(jax.nn.softplus(offline))
 
 
+def unlabelled_loss(
+    expert: Values, offline: Float[Array, " m"], prior: float | Float[Array, ""]
+) -> Float[Array, ""]:
+    """The loss if a share `prior` of the offline rows are the expert's too, but not marked.
+
+    π E_E[-log σ(h)] + max(0, E_I[-log(1 - σ(h))] - π E_E[-log(1 - σ(h))]): what the expert's rows
+    among the offline ones add to the second mean is taken away again (Kiryo et al., 2017).
+    """
+    negative = jnp.mean(jax.nn.softplus(offline)) - prior * jnp.mean(jax.nn.softplus(expert))
+    return prior * jnp.mean(jax.nn.softplus(-expert)) + jnp.maximum(negative, 0.0)
+
+
 def bounded_log_ratio(
     logit: Float[Array, "*n"], floor: float | Float[Array, ""]
 ) -> Float[Array, "*n"]:

@@ -23,6 +23,7 @@ from lobsdice.tabular.mdp import (
     total_variation,
     value,
 )
+from lobsdice.tabular.pwdice import Transport, pwdice
 from lobsdice.tabular.reference import gradient_descent, single_sample
 from lobsdice.tabular.solution import Clone, Solution
 
@@ -31,6 +32,7 @@ __all__ = [
     "Clone",
     "Estimates",
     "Solution",
+    "Transport",
     "action_value",
     "bc",
     "bco",
@@ -46,6 +48,7 @@ __all__ = [
     "opolo",
     "optimal_action_value",
     "pair_occupancy",
+    "pwdice",
     "single_sample",
     "smodice",
     "softmax",

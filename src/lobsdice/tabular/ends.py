@@ -10,17 +10,15 @@ and a pit stay different.
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Bool
 
+from lobsdice.equations.terminal import Terminal, check_terminal
 from lobsdice.errors import LobsDICEError
 from lobsdice.tabular.mdp import MDP
-
-#: What follows a final state.
-Terminal = Literal["keep", "restart", "stay"]
 
 
 def with_ends(mdp: MDP, final: Sequence[int] | np.ndarray, terminal: Terminal | str) -> MDP:
@@ -39,19 +37,6 @@ def with_ends(mdp: MDP, final: Sequence[int] | np.ndarray, terminal: Terminal | 
     after = stay if terminal == "stay" else mdp.initial[..., None, None, :]
     transition = np.where(ended[:, None, None], after, mdp.transition)
     return MDP(transition, mdp.initial, mdp.gamma)
-
-
-def check_terminal(terminal: str, gamma: float) -> None:
-    """Raise an error unless `terminal` is known and exists for this γ."""
-    if terminal not in get_args(Terminal):
-        raise LobsDICEError(
-            f"terminal must be {', '.join(get_args(Terminal))}, but is {terminal!r}"
-        )
-    if terminal == "stay" and gamma == 1:
-        raise LobsDICEError(
-            "with gamma = 1, episodes that stay at their ends have all their mass there, and none "
-            "on the way; choose restart, or gamma below 1"
-        )
 
 
 def _mask(final: Any, states: int) -> Bool[np.ndarray, " S"]:

@@ -20,8 +20,9 @@ from jaxtyping import Float, Int
 
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.spaces import Discrete
+from lobsdice.equations.terminal import Terminal, check_terminal
 from lobsdice.errors import LobsDICEError
-from lobsdice.tabular.ends import Terminal, check_terminal, with_ends
+from lobsdice.tabular.ends import with_ends
 from lobsdice.tabular.mdp import MDP, Floats, from_counts
 
 #: How much each row of an episode counts.
