@@ -205,7 +205,8 @@ def refused(path):
 def test_a_missing_file_is_a_sentence(tmp_path):
     with pytest.raises(LobsDICEError, match="there is no such file"):
         load_policy(tmp_path / "nowhere.safetensors")
-    refused(tmp_path)
+    with pytest.raises(LobsDICEError, match="the folder has no policy; name a run folder"):
+        load_policy(tmp_path)
 
 
 def test_a_cut_or_garbled_file_is_a_sentence(tmp_path):

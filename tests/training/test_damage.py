@@ -85,7 +85,7 @@ def runs(tmp_path_factory) -> tuple[Path, dict[str, bytes]]:
         write(folder / f"{name}.npz", noise(steps, width=4, discrete=True, seed=seed, ended=0))
     recipe = Recipe(
         out=folder / "whole",
-        expert=str(folder / "demos.npz"),
+        expert=(str(folder / "demos.npz"),),
         offline=(str(folder / "logs.npz"),),
         env="CartPole-v1",
         episodes=1,
@@ -287,8 +287,8 @@ WRONG: dict[tuple[str | int, ...], list[Any]] = {
     (*SETTINGS, "every"): ["x", 0, -1, 10**12],
     (*SETTINGS, "env"): [1, [], "CartPole-v0", "Acrobot-v1", "no such thing"],
     (*SETTINGS, "offline"): [1, None, [], [1], ["/nowhere"], "x"],
-    (*SETTINGS, "expert"): [1, None, [], "/nowhere", "x\0y"],
-    (*SETTINGS, "labelled"): [1, []],
+    (*SETTINGS, "expert"): [1, None, [], [1], ["/nowhere"], "/nowhere", "x\0y"],
+    (*SETTINGS, "labelled"): [1, [1]],
     (*SETTINGS, "task"): [1, [], "no such thing"],
     (*SETTINGS, "mixture"): [1, ["x"]],
     (*SETTINGS, "training"): [1, [], {"steps": "x"}, {"steps": 10**30}, {"steps": 30, "x": 1}],

@@ -12,7 +12,8 @@ from worlds import noise, noise_data
 
 from lobsdice.algorithms import BC, SMODICE, DemoDICE, DemoDICEfO, LobsDICE, LobsDICEMu
 from lobsdice.algorithms.batch import pairs
-from lobsdice.data.prepare import Observations, Transitions, prepare
+from lobsdice.data.prepare import prepare
+from lobsdice.data.steps import Observations, Transitions, store
 from lobsdice.errors import LobsDICEError
 from lobsdice.training import diagnostics
 from lobsdice.training.diagnostics import (
@@ -68,8 +69,8 @@ def test_row_weights_are_shares_whatever_the_size_of_the_pieces(key, monkeypatch
     monkeypatch.setattr(diagnostics, "ROWS_AT_ONCE", 30)  # 80 rows are no multiple of it
     np.testing.assert_allclose(row_weights(algorithm, nets, data), whole, rtol=1e-5)
     assert whole.shape == (80,) and whole.sum() == pytest.approx(1)
-    rows = [jnp.asarray(x) for x in data.offline]
-    log_w = algorithm.log_weights(nets, Transitions(*rows))
+    rows = data.offline.take(np.arange(80))
+    log_w = algorithm.log_weights(nets, jax.tree.map(jnp.asarray, rows))
     np.testing.assert_allclose(np.log(whole), log_w - jax.nn.logsumexp(log_w), rtol=1e-5)
 
 
@@ -78,7 +79,8 @@ def test_where_no_weight_is_left_all_shares_are_zero(key):
     nets = started(algorithm, key)
     # No state looks like the expert's, and ν is zero: e = r < -1 everywhere.
     nets = jax.tree.map(jnp.zeros_like, nets)._replace(r=lambda rows: jnp.full(len(rows), -5.0))
-    log_w = algorithm.log_weights(nets, Transitions(*map(jnp.asarray, data.offline)))
+    rows = data.offline.take(np.arange(80))
+    log_w = algorithm.log_weights(nets, jax.tree.map(jnp.asarray, rows))
     assert (log_w == -jnp.inf).all()
     np.testing.assert_array_equal(shares(np.asarray(log_w, np.float64)), 0)
 
@@ -170,8 +172,8 @@ def test_inferred_actions_are_those_of_recordings_that_move_alike(discrete):
     order = rng.permutation(80)
     data = replace(
         data,
-        offline=Transitions(s, data.offline.a, s_next),
-        expert=Observations(s[order], s_next[order]),
+        offline=store(Transitions(s, data.offline.a, s_next)),
+        expert=store(Observations(s[order], s_next[order])),
     )
     inferred = infer_actions(data)
     which = np.arange(1024) * 80 // 1024  # evenly spaced, over and over
@@ -185,8 +187,9 @@ def test_a_nearer_state_does_not_make_up_for_another_movement():
     s[1::2, 0] = 0.3
     moves = np.zeros_like(s)
     moves[::2, 1], moves[1::2, 1] = 0.1, -0.1  # small beside the states, but all that differs
-    shown = Observations(s[:2], s[:2] + moves[1::-1])
-    data = replace(data, offline=Transitions(s, data.offline.a, s + moves), expert=shown)
+    shown = store(Observations(s[:2], s[:2] + moves[1::-1]))
+    logged = store(Transitions(s, data.offline.a, s + moves))
+    data = replace(data, offline=logged, expert=shown)
     taken = np.asarray(infer_actions(data).a)
     assert np.isin(taken[0], data.offline.a[1::2]).all()
     assert np.isin(taken[-1], data.offline.a[::2]).all()

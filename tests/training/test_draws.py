@@ -12,9 +12,13 @@ from worlds import ending_world, noise, noise_data
 from lobsdice.algorithms import ALGORITHMS, BC, BCO, LobsDICE
 from lobsdice.algorithms.base import Defaults, hyperparameters
 from lobsdice.algorithms.networks import lacking
+from lobsdice.algorithms.scored import Scored
+from lobsdice.data.episodes import Episodes
 from lobsdice.data.normaliser import Normaliser
-from lobsdice.data.prepare import Data, Ends, Observations, Transitions, prepare
+from lobsdice.data.prepare import Data, Ends, prepare
 from lobsdice.data.spaces import Box, Discrete
+from lobsdice.data.steps import Observations, Transitions, store
+from lobsdice.training.diagnostics import hold_out
 from lobsdice.training.draws import (
     DIVIDED,
     DRAWN,
@@ -50,10 +54,10 @@ def numbered(
 
     s, final = states(STEP, steps), states(END, ends)
     actions = np.zeros(steps, np.int64) if discrete else np.zeros((steps, 2), np.float32)
-    rows = Transitions(s, actions, s + 0.5)
+    rows = store(Transitions(s, actions, s + 0.5))
     return Data(
         init=states(INIT, starts),
-        expert=Observations(s, s + 0.5),
+        expert=store(Observations(s, s + 0.5)),
         offline=rows,
         normaliser=Normaliser(np.zeros(1, np.float32), np.ones(1, np.float32)),
         action_space=Discrete(2) if discrete else Box((-1.0,) * 2, (1.0,) * 2),
@@ -74,6 +78,10 @@ def drawn(
     mass = end_mass(LobsDICE(gamma=GAMMA), terminal)
     more = {"end_mass": mass, "restart": terminal == "restart"} | more
     return jax.tree.map(np.asarray, draw_batch(jax.random.key(0), pool, mine, n, **more))
+
+
+def whole(part) -> Any:
+    return part.take(np.arange(part.size))
 
 
 def assert_frequencies(found: np.ndarray, expected: dict[int, float]) -> None:
@@ -103,9 +111,9 @@ def test_batches_hold_rows_of_the_runs_own_data_only(key):
         batch = draw_batch(key, pool, jax.tree.map(lambda x, i=i: x[i], slices), 500)
         parts = {
             "init": (np.asarray(batch.init), data.init),
-            "expert": (np.hstack(batch.expert), np.hstack(data.expert)),
-            "offline": (np.hstack(batch.offline), np.hstack(data.offline)),
-            "labelled": (np.hstack(batch.labelled or ()), np.hstack(data.labelled or ())),
+            "expert": (np.hstack(batch.expert), np.hstack(whole(data.expert))),
+            "offline": (np.hstack(batch.offline), np.hstack(whole(data.offline))),
+            "labelled": (np.hstack(batch.labelled or ()), np.hstack(whole(data.labelled))),
         }
         assert len(batch.init) == 125  # a quarter
         for name, (rows, owned) in parts.items():
@@ -302,8 +310,9 @@ def test_algorithms_that_do_not_go_on_never_see_an_end(terminal):
 
 
 def test_which_algorithms_go_on():
-    """Cloning alone does not need to know what follows."""
-    assert {kind for kind in ALGORITHMS.values() if not kind.goes_on} == {BC, BCO}
+    """Cloning alone does not need to know what follows. Scores note it with each step."""
+    others = {kind for kind in ALGORITHMS.values() if not kind.goes_on}
+    assert {kind for kind in others if not issubclass(kind, Scored)} == {BC, BCO}
     assert end_mass(BC(), "stay") == end_mass(BCO(), "restart") == 0
 
 
@@ -345,3 +354,73 @@ def test_rows_apart_are_the_held_out_ones_where_there_are_some():
     number = np.asarray(_numbers(jax.random.key(0), size, DIVIDED, 4096, apart=True))
     assert set(number[1]) == set(held_out_rows(n))
     assert number[2].max() == 99  # too few rows to hold any out: all serve
+
+
+# ---- Three states in a row ----
+
+
+def recorded_in_a_row(lengths, terminated) -> Any:
+    """Episodes whose states are numbered one after the other, not normalised."""
+    states = int(np.sum(lengths)) + len(lengths)
+    return Episodes.from_arrays(
+        np.arange(states)[:, None],
+        lengths=lengths,
+        actions=np.zeros(int(np.sum(lengths)), np.int64),
+        action_space=Discrete(2),
+        terminated=terminated,
+    )
+
+
+#: A terminated, a truncated and a short terminated episode: states 0-3, 4-7 and 8-9.
+LENGTHS, TERMINATED = [3, 3, 1], [True, False, True]
+
+
+@pytest.mark.parametrize("terminal", READINGS)
+def test_the_third_state_is_that_of_the_recording_or_what_follows_the_end(terminal):
+    episodes = recorded_in_a_row(LENGTHS, TERMINATED)
+    data = prepare(episodes, episodes, allow_leak=True)
+    pool, slices = pack([data, data])  # the second one's rows come later in the pool
+    mine = jax.tree.map(lambda x: x[1], slices)
+    options = {"end_mass": MASS[terminal], "restart": terminal == "restart"}
+    batch = draw_batch(jax.random.key(0), pool, mine, 400, ahead=terminal, **options)
+
+    def number(x):
+        found = np.asarray(x)[:, 0] * data.normaliser.scale[0] + data.normaliser.mean[0]
+        return np.round(found).astype(int)
+
+    starts, seen = {0, 4, 8}, set()
+    for rows, after in ((batch.expert, batch.after_expert), (batch.offline, batch.after_offline)):
+        assert after is not None
+        for s, s_next, third, goes_on, known in zip(
+            number(rows.s), number(rows.s_next), number(after.s), *after[1:], strict=True
+        ):
+            seen.add((int(s), bool(known)))
+            assert known == (s_next != 7)
+            assert goes_on == (terminal != "keep" or s_next not in (3, 9))
+            if s in (3, 9):  # a row after an end
+                aims = {s_next + 1} if terminal == "restart" else {s}
+                assert s_next in (starts if terminal == "restart" else {s})
+            elif s_next in (3, 9):  # the episode terminates
+                aims = starts if terminal == "restart" else {s_next}
+            else:
+                aims = {s_next + (s_next != 7)}
+            assert third in aims
+    assert {(2, True), (8, True), (6, False)} <= seen
+    assert terminal == "keep" or {(3, True), (9, True)} <= seen
+
+
+def test_what_is_measured_has_the_same_third_states():
+    episodes = recorded_in_a_row(LENGTHS, TERMINATED)
+    data = prepare(episodes, episodes, allow_leak=True)
+    held, _ = hold_out([(data, 1.0)], restart=True, ahead="restart")
+    batch = jax.tree.map(lambda x: x[0], held.batch)
+    rows, after = batch.offline, batch.after_offline
+    ended = lacking(rows.a)
+    table = dict(zip(data.offline.s[:, 0], data.offline.s_next[:, 0], strict=True))
+    assert ended.any()
+    for s_next, third in zip(rows.s_next[ended, 0], after.s[ended, 0], strict=True):
+        assert third == table[np.float32(s_next)]
+
+
+def test_demonstrations_with_gaps_do_not_say_how_they_go_on():
+    assert noise_data(every=2).ahead is None and noise_data().ahead is not None

@@ -12,6 +12,7 @@ from safetensors.numpy import save_file
 from worlds import noise_data
 
 from lobsdice.data.spaces import Box
+from lobsdice.data.steps import Observations, store
 from lobsdice.errors import LobsDICEError
 from lobsdice.training import folder as runs
 from lobsdice.training.checkpoint import Checkpoint, named_leaves
@@ -196,7 +197,7 @@ def test_the_fingerprint_sees_everything():
     data = noise_data()
     changed = {
         "init": data.init + np.float32(1),
-        "expert": data.expert._replace(s_next=data.expert.s_next[::-1]),
+        "expert": store(Observations(data.expert.s, data.expert.s_next[::-1])),
         "offline": data.offline._replace(a=-data.offline.a),
         "normaliser": data.normaliser._replace(scale=data.normaliser.scale * 2),
         "action_space": Box.of([-1, -1], [1, 2]),

@@ -54,17 +54,20 @@ def test_a_narrow_terminal_gets_the_foremost_columns():
     assert list(fitting(row, 9)) == ["step"]
 
 
-def test_the_table_is_plain_lines_elsewhere(capsys):
-    LiveTable()(ROWS)
-    assert capsys.readouterr().err == (
-        "step 1,000: runs 3, return 10, score 1.5, nu_loss 0.12346\n"
-    )
+def test_elsewhere_the_table_is_a_line_that_the_progress_shows(capsys):
+    table, notes = LiveTable(), []
+    table(ROWS)
+    assert table.latest == "step 1,000: runs 3, return 10, score 1.5, nu_loss 0.12346"
+    pace = Pace(lambda n, note: notes.append(note), 300, table)
+    for _ in range(2):
+        pace(100)
+    assert notes[1].endswith(f"left); {table.latest}")
     many = {f"measure_{i}": 1.0 for i in range(50)}
-    LiveTable()([{"step": 1} | many | {"score": 7.0}])
-    line = capsys.readouterr().err
+    table([{"step": 1} | many | {"score": 7.0}])
+    line = table.latest
     assert len(line) < 150 and line.startswith("step 1: measure_0 1, ") and "score 7" in line
-    LiveTable()([])
-    assert capsys.readouterr().err == ""
+    table([])
+    assert table.latest == line and capsys.readouterr().err == ""
 
 
 def test_the_pace_leaves_compilation_out(capsys):

@@ -100,26 +100,29 @@ def test_what_cannot_be_ranked_is_a_sentence(tmp_path):
 
 
 def test_a_measure_that_is_not_finite_is_null_in_json(tmp_path, capsys):
-    assert main(["select", str(make_run(tmp_path / "one", [(math.nan,)])), "--json"]) == 0
+    assert (
+        main(["select", "--by", "error", str(make_run(tmp_path / "one", [(math.nan,)])), "--json"])
+        == 0
+    )
     (report,) = json.loads(capsys.readouterr().out)
     assert report[CRITERION] is None and report[BESIDE[0]] == 0.2
 
 
 def test_the_command_names_the_policy_to_take(tmp_path, capsys):
     one = make_run(tmp_path / "one", [(0.1, 0.3), (0.9, 0.2)])
-    assert main(["select", str(one)]) == 0
+    assert main(["select", "--by", "error", str(one)]) == 0
     out = capsys.readouterr().out
     assert {"demonstration", "error", "seed"} <= set(out.split())  # headings are not broken
     assert out.splitlines()[-1] == f"take {one}/policies/last-1.safetensors, of step 20"
-    assert main(["select", str(one), "--checkpoints", "--top", "1"]) == 0
+    assert main(["select", "--by", "error", str(one), "--checkpoints", "--top", "1"]) == 0
     out = capsys.readouterr().out
     assert f"run 0 of {one} has no policy of step 10" in out and "last-1.safetensors" in out
-    assert main(["select", str(one), "--json", "--top", "2"]) == 0
+    assert main(["select", "--by", "error", str(one), "--json", "--top", "2"]) == 0
     reports = json.loads(capsys.readouterr().out)
     assert [report["run"] for report in reports] == [1, 0]
     columns = ["folder", "run", "seed", "step", CRITERION, BESIDE[0], "policy"]
     assert list(reports[0]) == columns
-    assert main(["select", str(one), "--top", "0"]) == 2
+    assert main(["select", "--by", "error", str(one), "--top", "0"]) == 2
     assert "--top is 0; it must be at least 1" in capsys.readouterr().err
 
 
@@ -127,10 +130,12 @@ def test_the_command_leaves_out_what_is_no_run_yet(tmp_path, capsys):
     folder = make_run(tmp_path / "one", [(0.1,)])
     (tmp_path / "page.html").touch()
     begun = make_run(tmp_path / "two", [()])
-    assert main(["select", str(folder), str(tmp_path / "page.html"), str(begun)]) == 0
+    assert (
+        main(["select", "--by", "error", str(folder), str(tmp_path / "page.html"), str(begun)]) == 0
+    )
     assert capsys.readouterr().err.splitlines() == [
         f"left out: {tmp_path / 'page.html'} is not a run folder",
         f"left out: {begun} has no metrics yet: training stopped before its first checkpoint",
     ]
-    assert main(["select", str(tmp_path / "page.html")]) == 2
+    assert main(["select", "--by", "error", str(tmp_path / "page.html")]) == 2
     assert capsys.readouterr().err == f"error: {tmp_path / 'page.html'} is not a run folder\n"

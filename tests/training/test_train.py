@@ -1,5 +1,6 @@
 """Training as users call it: resumed, refused, failing, evaluated on the way."""
 
+import itertools
 import re
 import threading
 from dataclasses import replace
@@ -55,10 +56,10 @@ def interrupt_at(step: int):
 
 
 class Judge:
-    """An evaluation with given returns, one after the other."""
+    """An evaluation with given returns, one after the other; 0 when it is tried at the start."""
 
     def __init__(self, *returns: float):
-        self.returns = list(returns)
+        self.returns = [0, *returns]
 
     def __call__(self, policies):
         value = self.returns.pop(0)
@@ -219,7 +220,9 @@ def test_a_run_that_fails_stops_with_step_quantity_and_hint(tmp_path, single_pre
     )
     assert found and 5 <= int(found[1]) < 10 and "gradient" in found[2]
     kept = load_policy(out / "policies" / "last-0.safetensors")
-    assert len(seen) == 1 and all(map(np.array_equal, kept.weights, seen[0].weights))
+    tried, evaluated = seen
+    assert all(map(np.array_equal, kept.weights, evaluated.weights))
+    assert not np.array_equal(tried.weights[0], evaluated.weights[0])
     with pytest.raises(LobsDICEError, match=re.escape(str(caught.value))):
         train(ABSURD, DATA, out=out, resume=True, **COMMON)
 
@@ -254,7 +257,7 @@ def test_a_run_that_fails_at_once_is_not_recorded_and_leaves_no_policy(tmp_path,
 
     hopeless = Growing(policy_rate=1e30)
     run = fleet_of(SOUND, hopeless, OTHER, out=tmp_path / "run", evaluate=evaluate)
-    assert seen == [3] * 4 and {row["run"] for row in run.table()} == {0, 2}
+    assert seen == [3] * 5 and {row["run"] for row in run.table()} == {0, 2}
     names = {path.name for path in (tmp_path / "run" / "policies").iterdir()}
     kinds = ("last", "best", "selected")
     assert names == {f"{which}-{i}.safetensors" for which in kinds for i in (0, 2)}
@@ -272,7 +275,7 @@ def test_training_goes_on_during_an_evaluation(monkeypatch):
         return run_chunk(*arguments, **options)
 
     def evaluate(policies):
-        assert begun.wait(60)
+        assert not chunks or begun.wait(60)  # it is tried before the first
         return [{"return": 0.0}]
 
     monkeypatch.setattr(fleets, "run_chunk", counted)
@@ -294,12 +297,22 @@ def test_loggers_get_the_rows_of_each_step(whole):
     assert heard == run.table() == whole[1].table()
 
 
-def test_progress_is_said_line_by_line(capsys):
+def test_without_a_terminal_a_short_training_says_its_outcome_alone(capsys):
     train(SMALL, DATA, evaluate=Judge(1, 3, 2, 2), **COMMON)
     lines = [line for line in capsys.readouterr().err.splitlines() if "Training" not in line]
-    assert lines[0] == "compiling ..."
-    assert len(lines) == 5
-    assert re.match(r"step 10: return 3, policy_loss \S+, demonstration_error \S+, ", lines[2])
+    assert lines[0] == "compiling ..." and len(lines) == 2
+    assert re.match(r"step 20: return 2, policy_loss \S+, demonstration_error \S+, ", lines[1])
+
+
+def test_a_long_training_says_a_line_a_minute(capsys, monkeypatch):
+    """By a clock that moves on by 25 s whenever someone looks at it."""
+    clock = itertools.count(0, 25)
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    train(SMALL, DATA, evaluate=Judge(*[1] * 20), **common(every=1))
+    lines = [line for line in capsys.readouterr().err.splitlines() if "Training" in line]
+    times = [int(line.split(", ")[1].split()[0]) for line in lines]
+    assert len(lines) > 5 and min(np.diff(times)[:-1]) >= 60
+    assert all("step " in line and "return 1" in line for line in lines[1:-1])
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,16 @@ from jaxtyping import Float64
 from lobsdice.data.machine import cores
 from lobsdice.data.spaces import ActionSpace, Box, Discrete
 from lobsdice.environments.gym import (
+    LONGEST,
     Environment,
     make,
+    name_of,
+    opened,
     reset,
     returns,
     shared_environment,
     step,
+    time_limit,
 )
 from lobsdice.environments.tasks.table import task_of
 from lobsdice.environments.workers import as_completed
@@ -31,27 +35,33 @@ class Job(NamedTuple):
 
     number: int
     policy: Policy
-    environment: str
+    environment: Any
+    """Its name, or itself."""
     seed: np.random.SeedSequence
     stochastic: bool
 
 
 def evaluate(
-    policies: Sequence[Policy],
-    environment: str | Sequence[str],
+    policies: Policy | Sequence[Policy],
+    environment: Any,
     *,
     episodes: int = 10,
     seed: int = 0,
     stochastic: bool = False,
     workers: int | None = None,
-) -> Float64[np.ndarray, "policies episodes"]:
+) -> Float64[np.ndarray, "*policies episodes"]:
     """The return of each policy in each episode. Episode i starts alike for every policy.
 
-    `environment` is the name of a built-in task or a Gymnasium id, or one of them for each policy.
-    With `stochastic`, actions are drawn from the policy; otherwise the likeliest is taken.
+    `environment` is the name of a built-in task or a Gymnasium id, or one of them for each policy;
+    or an environment itself, or a function that makes one, which then runs in this process alone.
+    Of a single policy, the returns are one row of numbers. With `stochastic`, actions are drawn
+    from the policy; otherwise the likeliest is taken.
     """
+    if isinstance(policies, Policy):
+        options = {"seed": seed, "stochastic": stochastic, "workers": workers}
+        return evaluate([policies], environment, episodes=episodes, **options)[0]
     seeds = episode_seeds(episodes, seed)
-    where = [environment] * len(policies) if isinstance(environment, str) else environment
+    where = _places(environment, len(policies))
     jobs = [
         Job(i * episodes + j, policy, here, s, stochastic)
         for i, (policy, here) in enumerate(zip(policies, where, strict=True))
@@ -59,6 +69,8 @@ def evaluate(
     ]
     found = np.empty(len(jobs))
     workers = cores() if workers is None else workers
+    if not all(isinstance(here, str) for here in where):
+        workers = 1  # an object belongs to this process
     for job, value in as_completed(play_episode, jobs, min(workers, len(jobs))):
         found[job.number] = value
     if broken := np.isnan(found).sum():
@@ -68,6 +80,13 @@ def evaluate(
             stacklevel=2,
         )
     return found.reshape(len(policies), episodes)
+
+
+def _places(environment: Any, count: int) -> Sequence[Any]:
+    """The environment of each policy."""
+    if isinstance(environment, list | tuple):
+        return environment
+    return [opened(environment)] * count
 
 
 def episode_seeds(episodes: int, seed: int) -> list[np.random.SeedSequence]:
@@ -80,13 +99,13 @@ def episode_seeds(episodes: int, seed: int) -> list[np.random.SeedSequence]:
 
 
 def summaries(
-    policies: Sequence[Policy], environment: str, **options: Any
+    policies: Sequence[Policy], environment: Any, **options: Any
 ) -> list[dict[str, float]]:
     """Mean and standard deviation of each policy's returns, with its score in a built-in task.
 
     `options` are those of `evaluate`.
     """
-    spec = task_of(environment)
+    spec = task_of(environment) if isinstance(environment, str) else None
     normalised = spec and spec.normalised
     return [summary(row, normalised) for row in evaluate(policies, environment, **options)]
 
@@ -101,11 +120,11 @@ def summary(
 
 def play_episode(job: Job) -> float:
     """The return of one episode; NaN if the simulation breaks down, which must not end training."""
-    env = shared_environment(job.environment)
-    check_actions(env, job.policy.action_space, job.environment)
+    env = made(job.environment)
+    check_actions(env, job.policy.action_space, called(job.environment))
 
     def act(observation: np.ndarray, random: np.random.Generator):
-        return job.policy(observation, random if job.stochastic else None)
+        return job.policy.act(observation, random if job.stochastic else None)
 
     try:
         return float(returns(env, act, [job.seed])[0])
@@ -113,18 +132,36 @@ def play_episode(job: Job) -> float:
         return float("nan")
 
 
-def rehearse(environment: str, state_size: int, actions: ActionSpace) -> None:
+def made(environment: Any) -> Environment:
+    """The environment of a name, or an environment itself."""
+    return shared_environment(environment) if isinstance(environment, str) else environment
+
+
+def rehearse(environment: Any, state_size: int, actions: ActionSpace) -> None:
     """Take one step in an environment; raise if policies of such states and actions cannot."""
-    env = make(environment)
-    check_actions(env, actions, environment)
+    env = make(environment) if isinstance(environment, str) else environment
+    name = called(environment)
+    check_actions(env, actions, name)
+    if not time_limit(env):
+        warnings.warn(
+            f"{name} has no limit of steps; if an episode never ends, evaluation stops "
+            f"with an error after {LONGEST:,} steps: register it with max_episode_steps, or wrap "
+            "it in gymnasium.wrappers.TimeLimit",
+            stacklevel=2,
+        )
     found = reset(env, 0).shape
     if found != (state_size,):
         raise LobsDICEError(
-            f"states in the data have {state_size} numbers, but observations of {environment} "
+            f"states in the data have {state_size} numbers, but observations of {name} "
             f"have the shape {found}"
         )
     some = actions.decode(np.zeros(actions.size, np.float32)) if isinstance(actions, Box) else 0
     step(env, some)
+
+
+def called(environment: Any) -> str:
+    """The name of an environment, as the user gave it."""
+    return environment if isinstance(environment, str) else name_of(environment)
 
 
 def check_actions(env: Environment, ours: ActionSpace, name: str) -> None:

@@ -137,6 +137,29 @@ def _quiet_mujoco() -> Iterator[None]:
         mujoco.set_mju_user_warning(previous)
 
 
+def is_environment(given: Any) -> bool:
+    """True for an environment itself, as against its class or its name."""
+    return not isinstance(given, type) and isinstance(given, Environment)
+
+
+def opened(given: Any) -> Any:
+    """An environment, or the name of one; a function is called to make it."""
+    if isinstance(given, str) or is_environment(given):
+        return given
+    if not callable(given):
+        raise LobsDICEError(
+            f"the environment is a value of type {type(given).__name__}; it must be a Gymnasium "
+            "environment, a function that makes one, or the name of one"
+        )
+    found = given()
+    if not is_environment(found):
+        raise LobsDICEError(
+            f"the function for the environment made a value of type {type(found).__name__}, which "
+            "lacks `reset` or `step`"
+        )
+    return found
+
+
 def rollout(env: Environment, act: Act, seed: np.random.SeedSequence) -> Recording:
     """Record one episode. It depends only on the arguments."""
     random = np.random.default_rng(seed)
@@ -144,9 +167,9 @@ def rollout(env: Environment, act: Act, seed: np.random.SeedSequence) -> Recordi
     actions, rewards = [], []
     terminated = truncated = False
     while not (terminated or truncated):
-        if len(actions) == LONGEST and not _limit(env):
+        if len(actions) == LONGEST and not time_limit(env):
             raise LobsDICEError(
-                f"an episode of {_name(env)} has not ended after {LONGEST:,} steps; register the "
+                f"an episode of {name_of(env)} has not ended after {LONGEST:,} steps; register the "
                 "environment with max_episode_steps"
             )
         action = act(observations[-1], random)
@@ -164,7 +187,7 @@ def reset(env: Environment, seed: int) -> Float32[np.ndarray, "..."]:
     try:
         return np.asarray(env.reset(seed=seed)[0], np.float32)
     except Exception as error:
-        raise broken(_name(env), "fails to reset", error) from error
+        raise broken(name_of(env), "fails to reset", error) from error
 
 
 def step(env: Environment, action: Any) -> tuple[Float32[np.ndarray, "..."], float, bool, bool]:
@@ -173,17 +196,19 @@ def step(env: Environment, action: Any) -> tuple[Float32[np.ndarray, "..."], flo
         state, reward, terminated, truncated, _ = env.step(action)
         return np.asarray(state, np.float32), float(reward), bool(terminated), bool(truncated)
     except Exception as error:
-        raise broken(_name(env), "fails in a step", error) from error
+        raise broken(name_of(env), "fails in a step", error) from error
 
 
-def _name(env: Environment) -> str:
+def name_of(env: Environment) -> str:
+    """What users know an environment by: its id, or its class."""
     spec = getattr(env, "spec", None)
     return spec.id if spec else type(env).__name__
 
 
-def _limit(env: Environment) -> int | None:
-    """The number of steps after which Gymnasium ends an episode."""
-    return getattr(getattr(env, "spec", None), "max_episode_steps", None)
+def time_limit(env: Environment) -> int | None:
+    """The number of steps after which Gymnasium ends an episode, if it does."""
+    named = getattr(getattr(env, "spec", None), "max_episode_steps", None)
+    return named or getattr(env, "_max_episode_steps", None)  # of a TimeLimit around it
 
 
 def returns(

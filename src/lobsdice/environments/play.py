@@ -16,8 +16,11 @@ import numpy as np
 from jaxtyping import Float64
 
 from lobsdice.data.files import atomic
+from lobsdice.data.spaces import Discrete
 from lobsdice.environments.evaluate import check_actions, episode_seeds
-from lobsdice.environments.gym import make, returns
+from lobsdice.environments.gym import make, returns, rollout
+from lobsdice.environments.learned import LearnedWorld, Rehearsal
+from lobsdice.environments.placing import placing
 from lobsdice.errors import LobsDICEError, require
 from lobsdice.policies.policy import Policy
 
@@ -53,9 +56,62 @@ def play(
 
             def act(observation: np.ndarray, random: np.random.Generator):
                 show()
-                return policy(observation, random if stochastic else None)
+                return policy.act(observation, random if stochastic else None)
 
             return returns(env, act, seeds)
+    finally:
+        env.close()
+
+
+def play_learned(
+    policy: Policy,
+    world: LearnedWorld,
+    *,
+    horizon: int,
+    episodes: int = 1,
+    seed: int = 0,
+    stochastic: bool = False,
+    video: Path | None = None,
+    environment: str | None = None,
+) -> list[tuple[int, str]]:
+    """Play episodes in a learned world: the number of steps of each, and why it stopped.
+
+    With `video`, the environment of that name draws the rehearsed states.
+    """
+    rehearsal = Rehearsal(world, horizon)
+
+    def act(observation: np.ndarray, random: np.random.Generator):
+        noise = random if stochastic else None
+        if isinstance(policy.action_space, Discrete):  # numbers, where actions may have names
+            return policy.scores(observation, noise).argmax(axis=-1)
+        return policy(observation, noise)
+
+    found, told = [], []
+    for one in episode_seeds(episodes, seed):
+        found.append(rollout(rehearsal, act, one).observations)
+        told.append((len(found[-1]) - 1, rehearsal.why))
+    if video is not None:
+        _draw(found, environment, video)
+    return told
+
+
+def _draw(episodes: list[np.ndarray], environment: str | None, video: Path) -> None:
+    """Record states that were never simulated, drawn by the environment that knows them."""
+    imageio = _imageio(video)
+    if environment is None:
+        raise LobsDICEError(
+            "nothing can draw the states of the learned world; --env names an environment that "
+            "knows them, and the report shows them as curves"
+        )
+    env = open_environment(environment, video)
+    try:
+        put = placing(env.unwrapped, episodes[0].shape[1])
+        if put is None:
+            raise LobsDICEError(f"{environment} cannot be put into states that it did not simulate")
+        with _recording(env, video, imageio) as show:
+            for states in episodes:
+                for _ in put(states):
+                    show()
     finally:
         env.close()
 

@@ -79,7 +79,7 @@ def difference(policy: Policy, observations: Rows, actions: np.ndarray, seed: in
     if isinstance(policy.action_space, Discrete):
         errors = _in_score(policy.action_space, policy.scores(observations, random), actions)
     else:
-        errors = _in_range(policy.action_space, policy(observations, random), actions)
+        errors = _in_range(policy.action_space, policy.act(observations, random), actions)
     if errors is None:
         return np.inf
     deviations = np.abs(policy.normaliser(observations)).max(axis=1)

@@ -12,10 +12,12 @@ from pathlib import Path
 import numpy as np
 
 from lobsdice import __version__
+from lobsdice.data.actions import numbered_texts
 from lobsdice.data.files import atomic
-from lobsdice.data.spaces import LOG_STD_BOUNDS, MEAN_BOUND, Box
+from lobsdice.data.spaces import LOG_STD_BOUNDS, MEAN_BOUND, ActionSpace, Box
 from lobsdice.errors import LobsDICEError
 from lobsdice.policies.agreement import Rows, require_agreement, some_of
+from lobsdice.policies.contract import NO_UNITS, Units, check_facts, write_contract
 from lobsdice.policies.policy import Policy
 
 #: Seconds that the check may take in a fresh interpreter.
@@ -79,6 +81,11 @@ def _action(output, random):
 
 """
 
+NAMED = DISCRETE.replace(
+    "return output.argmax(axis=-1)",
+    'return np.array(ACTION_SPACE["names"])[output.argmax(axis=-1)]',
+)
+
 ARRAY = '''\
 def _array(shape, text):
     """float32, the lowest byte first, in base64."""
@@ -97,21 +104,30 @@ np.save(actions, runpy.run_path(file)["predict"](np.load(rows), random))
 """
 
 
-def export_numpy(policy: Policy, path: str | Path, observations) -> float:
+def export_numpy(
+    policy: Policy,
+    path: str | Path,
+    observations,
+    *,
+    units: Units = NO_UNITS,
+    rate: float | int | None = None,
+) -> float:
     """Write a Python file; return the largest difference of its actions from the policy's.
 
     It is measured on `observations`, as a share of the actions' range. A file that differs by more
-    than 1e-5 is not written.
+    than 1e-5 is not written. `units` and `rate` are for the contract, as in `export_onnx`.
     """
     path = Path(path)
+    check_facts(policy, units, rate)
     rows = some_of(policy, observations)
     with atomic(path) as temporary:
         temporary.write_text(to_source(policy), encoding="utf-8")
-        act = Interpreter(temporary)
+        act = Interpreter(temporary, policy.action_space)
         found = [
             require_agreement(path, policy, rows, act, stochastic=stochastic)
             for stochastic in (False, True)
         ]
+    write_contract(policy, path, units, rate)
     return max(found)
 
 
@@ -124,10 +140,11 @@ def to_source(policy: Policy) -> str:
         width=len(normaliser.mean),
         names=_list(normaliser.names),
         space=json.dumps(space.to_json()),
-        actions=f"an action of {space.size} numbers" if box else f"one of {space.n} actions",
+        actions=_answer(space),
     )
     limits = dict(zip(("std_low", "std_high"), LOG_STD_BOUNDS, strict=True))
-    act = BOX.format(mean_low=-MEAN_BOUND, mean_high=MEAN_BOUND, **limits) if box else DISCRETE
+    discrete = NAMED if space.names else DISCRETE
+    act = BOX.format(mean_low=-MEAN_BOUND, mean_high=MEAN_BOUND, **limits) if box else discrete
     arrays = {"MEAN": normaliser.mean, "SCALE": normaliser.scale}
     if box:
         arrays |= {name.upper(): array for name, array in policy.bounds._asdict().items()}
@@ -141,13 +158,15 @@ class Interpreter:
     """A policy that a fresh Python interpreter runs from a file."""
 
     path: Path
+    space: ActionSpace
+    """The actions of the policy that the file was made from."""
 
     def __call__(self, observations: Rows, seed: int | None) -> np.ndarray:
         with tempfile.TemporaryDirectory() as name:
             rows, actions = Path(name) / "rows.npy", Path(name) / "actions.npy"
             np.save(rows, observations)
             self._run(str(rows), str(actions), "" if seed is None else str(seed))
-            return np.load(actions)
+            return _numbers(np.load(actions), self.space)
 
     def _run(self, *arguments: str) -> None:
         command = [sys.executable, "-I", "-c", CHECK, str(self.path.resolve()), *arguments]
@@ -158,6 +177,19 @@ class Interpreter:
         if result.returncode:
             reason = (result.stderr.strip().splitlines() or ["no reason given"])[-1]
             raise LobsDICEError(f"the exported file does not run: {reason}")
+
+
+def _numbers(actions: np.ndarray, space: ActionSpace) -> np.ndarray:
+    """The actions of a file; those with names as numbers."""
+    if isinstance(space, Box) or not space.names:
+        return actions
+    return numbered_texts(actions, space)[0]
+
+
+def _answer(space: ActionSpace) -> str:
+    if isinstance(space, Box):
+        return f"an action of {space.size} numbers"
+    return f"the name of one of {space.n} actions" if space.names else f"one of {space.n} actions"
 
 
 def _list(names: tuple[str, ...]) -> str:

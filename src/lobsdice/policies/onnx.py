@@ -20,6 +20,7 @@ from lobsdice.data.files import atomic
 from lobsdice.data.spaces import LOG_STD_BOUNDS, MEAN_BOUND, Box
 from lobsdice.errors import require
 from lobsdice.policies.agreement import Rows, draw_noise, require_agreement, some_of
+from lobsdice.policies.contract import NO_UNITS, Units, check_facts, write_contract
 from lobsdice.policies.policy import Policy
 
 #: Old enough for the runtimes of recent years, on any device.
@@ -27,20 +28,30 @@ OPSET, IR_VERSION = 17, 8
 
 
 def export_onnx(
-    policy: Policy, path: str | Path, observations, *, stochastic: bool = False
+    policy: Policy,
+    path: str | Path,
+    observations,
+    *,
+    stochastic: bool = False,
+    units: Units = NO_UNITS,
+    rate: float | int | None = None,
 ) -> float:
     """Write an ONNX file; return the largest difference of its actions from the policy's.
 
     It is measured on `observations`, as a share of the actions' range. A file that differs by more
-    than 1e-5 is not written.
+    than 1e-5 is not written. The contract beside it also states the `units` of the quantities, by
+    their names, and the `rate`: the number of actions a second.
     """
     path = Path(path)
+    check_facts(policy, units, rate)
     rows = some_of(policy, observations)
     graph = to_onnx(policy, stochastic=stochastic).SerializeToString()
     with atomic(path) as temporary:
         temporary.write_bytes(graph)
         act = Session(temporary, policy)
-        return require_agreement(path, policy, rows, act, stochastic=stochastic)
+        found = require_agreement(path, policy, rows, act, stochastic=stochastic)
+    write_contract(policy, path, units, rate)
+    return found
 
 
 def to_onnx(policy: Policy, *, stochastic: bool = False) -> Any:

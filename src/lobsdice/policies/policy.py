@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Float32, Int64
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.numpy import save
 
-from lobsdice.data.checksums import check_all, with_checksums
+from lobsdice.data.checksums import read_checked, with_checksums
+from lobsdice.data.display import listed
 from lobsdice.data.files import atomic
-from lobsdice.data.foreign import check_claim, json_object, reason, require_file
+from lobsdice.data.foreign import reason
 from lobsdice.data.normaliser import Normaliser
 from lobsdice.data.spaces import (
     LOG_STD_BOUNDS,
@@ -26,7 +27,11 @@ from lobsdice.data.spaces import (
 )
 from lobsdice.errors import LobsDICEError, NotFiniteError
 
+#: Real numbers, or the number of a discrete action.
 Action = Float32[np.ndarray, "*n action"] | Int64[np.ndarray, "*n"] | np.int64
+#: The name of a discrete action that has one, or an array of names. Type checkers are not told:
+#: few recordings have names, and all others would need a cast wherever an action is used.
+Name = Any
 
 #: The key of the file's metadata that holds everything but the arrays.
 FACTS = "lobsdice_policy"
@@ -44,7 +49,7 @@ class Bounds(NamedTuple):
     high: Float32[np.ndarray, " action"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Policy:
     """A function from an observation, or an array of them, to an action."""
 
@@ -53,8 +58,18 @@ class Policy:
     normaliser: Normaliser
     action_space: ActionSpace
 
-    def __call__(self, observation, random: np.random.Generator | None = None) -> Action:
-        """The likeliest action; with a generator, a random one from the policy's distribution."""
+    def __call__(self, observation, random: np.random.Generator | None = None) -> Action | Name:
+        """The likeliest action; with a generator, a random one from the policy's distribution.
+
+        It is in the user's units: a name such as "left", if the recordings have names.
+        """
+        action = self.act(observation, random)
+        if isinstance(self.action_space, Discrete) and self.action_space.names:
+            return np.array(self.action_space.names)[action]
+        return action
+
+    def act(self, observation, random: np.random.Generator | None = None) -> Action:
+        """The same as a number where actions have names, as environments take it."""
         if isinstance(self.action_space, Discrete):
             return self.scores(observation, random).argmax(axis=-1)
         output = self._network(observation)
@@ -66,6 +81,11 @@ class Policy:
         centre, half, low, high = self.bounds
         # Rounding may put the sum a last digit beyond a bound, which Gymnasium's spaces refuse.
         return np.minimum(np.maximum(centre + half * np.tanh(mean), low), high)
+
+    def __repr__(self) -> str:
+        names = self.normaliser.names
+        width = f"{len(self.normaliser.mean)} observed numbers{': ' if names else ''}"
+        return f"Policy({width}{listed(names)}; {self.action_space})"
 
     def scores(
         self, observation, random: np.random.Generator | None = None
@@ -136,14 +156,16 @@ def _check_observation(x: np.ndarray, width: int) -> None:
 
 
 def load_policy(path: str | Path) -> Policy:
-    """Read a policy that `Policy.save` wrote. Nothing is unpickled, and JAX is not needed."""
+    """Read a policy that `Policy.save` wrote, or the last policy of a run folder's first run.
+
+    Nothing is unpickled, and JAX is not needed.
+    """
+    if (inside := Path(path) / policy_name("last", 0)).exists():
+        path = inside
+    elif Path(path).is_dir():
+        raise LobsDICEError(f"{path}: the folder has no policy; name a run folder, or a file")
     try:
-        size = require_file(Path(path))
-        check_claim("the file", size, size)
-        with safe_open(path, framework="numpy") as file:
-            facts = json_object((file.metadata() or {})[FACTS])
-            arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-        check_all(facts, arrays)
+        facts, arrays = read_checked(path, FACTS)
         layers = range(sum(key.startswith("weight_") for key in arrays))
         if facts.get("indicator"):  # by an earlier version: an input that is 0 in use
             arrays["weight_0"] = arrays["weight_0"][:-1]
@@ -163,6 +185,11 @@ def load_policy(path: str | Path) -> Policy:
             f"{path}: not a policy that lobsdice wrote ({reason(error)})"
         ) from error
     return policy
+
+
+def policy_name(which: str, run: int) -> str:
+    """The path of a run's `last`, `best` or `selected` policy within a run folder."""
+    return f"policies/{which}-{run}.safetensors"
 
 
 def _names(found: Any) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ SHAPE = {
     "about": dict | None,
 }
 #: What the settings in config.json must have, if `lobsdice train` wrote it.
-SETTINGS = {"expert": str | None, "offline": [str]}
+SETTINGS = {"expert": str | None | tuple[str, ...], "offline": [str]}
 #: What the settings of earlier versions may lack.
 LATER = {"task": str | None, "env": str | None, "mixture": [int], "preparation": dict}
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Float64, Int, Key
+from jaxtyping import Array, Bool, Float, Float64, Int, Key
 
 from lobsdice.algorithms.base import Algorithm, Metrics
 from lobsdice.algorithms.batch import Batch, beside, pairs
@@ -23,9 +23,18 @@ from lobsdice.data.normaliser import SCALE_OFFSET
 from lobsdice.data.prepare import Data, Transitions
 from lobsdice.equations.duals import Number, Values
 from lobsdice.equations.ratio import Rows
+from lobsdice.equations.terminal import Terminal
 from lobsdice.errors import LobsDICEError
-from lobsdice.training.draws import end_counts, end_share, held_out_rows, with_ends
+from lobsdice.training.draws import (
+    end_counts,
+    end_share,
+    following,
+    held_out_rows,
+    pack,
+    with_ends,
+)
 from lobsdice.training.engine import State
+from lobsdice.training.scores import Noted
 
 #: Largest number of rows of each part of the data on which a run is measured.
 ROWS_HELD_OUT = 2**12
@@ -58,6 +67,8 @@ class HeldOut(NamedTuple):
     """Rows to measure runs on, the same at every step, with a leading axis of datasets."""
 
     batch: Batch
+    number: Int[Array, "datas n"]
+    """The number of each offline row in its data."""
     source: Int[Array, "datas n"]
     """The number of the source of each offline row."""
     shown: Float[Array, "datas m features"]
@@ -73,23 +84,33 @@ class Inferred(NamedTuple):
 
 
 def hold_out(
-    cases: Sequence[tuple[Data, float]], *, restart: bool = False, apart: bool = True
+    cases: Sequence[tuple[Data, float]],
+    *,
+    restart: bool = False,
+    apart: bool = True,
+    ahead: Terminal | None = None,
 ) -> tuple[HeldOut, tuple[str, ...]]:
     """Held-out rows of each dataset with the mass of an end in it, and the names of all sources.
 
-    `restart` is as in `draw_batch`. If `apart` is False, no rows were held out of training, and all
-    rows serve.
+    `restart` and `ahead` are as in `draw_batch`. If `apart` is False, no rows were held out of
+    training, and all rows serve.
     """
     datas = [data for data, _ in cases]
     names = tuple(dict.fromkeys(name for data in datas for name in data.source_names))
-    sizes = [len(data.offline.s) for data in datas]
+    sizes = [data.offline.size for data in datas]
     n = min(ROWS_HELD_OUT, *(len(held_out_rows(size)) if apart else size for size in sizes))
-    held = [_held_out(data, mass, n, names, restart, apart) for data, mass in cases]
+    held = [_held_out(data, mass, n, names, restart, apart, ahead) for data, mass in cases]
     return jax.tree.map(lambda *xs: jnp.stack(xs), *held), names
 
 
 def _held_out(
-    data: Data, mass: float, n: int, names: tuple[str, ...], restart: bool, apart: bool
+    data: Data,
+    mass: float,
+    n: int,
+    names: tuple[str, ...],
+    restart: bool,
+    apart: bool,
+    ahead: Terminal | None,
 ) -> HeldOut:
     everything, counts = with_ends(data), end_counts(data)
 
@@ -97,27 +118,43 @@ def _held_out(
         """Rows of a part, their numbers in it, and which of them follow an end."""
         number, ended = _chosen(*counts[i], mass, n, apart=apart)
         part: Any = everything[i]
-        part = type(part)(*(x[number] for x in part))
+        part = part.take(number)
         if restart:
-            starts = _spread(len(data.init), int(ended.sum()))
-            # In a random order: rows are sorted by source, and starts do not depend on the end.
-            part.s_next[ended] = data.init[np.random.default_rng(0).permutation(starts)]
+            part.s_next[ended] = data.init[_fresh(data, ended)[ended]]
         return part, number, ended
 
-    expert, _, expert_ended = rows(1, apart=apart)
-    offline, number, _ = rows(2, apart=apart)
+    expert, expert_number, expert_ended = rows(1, apart=apart)
+    offline, number, ended = rows(2, apart=apart)
     labelled = everything.labelled and rows(3, apart=False)[0]
     init = data.init[_spread(len(data.init), n)]
     shown = rows(1, ROWS_HELD_OUT, apart=False)[0]
     batch = Batch(init, expert, offline, labelled, expert_ended)
+    if ahead is not None:
+        pool = pack([data])[0]
+        after = [
+            following(pool, part, rows, ends, _fresh(data, ends), ahead)
+            for part, rows, ends in ((1, expert_number, expert_ended), (2, number, ended))
+        ]
+        batch = batch._replace(after_expert=after[0], after_offline=after[1])
     source = np.concatenate([data.source, *([data.ends.source] if data.ends else [])])[number]
     place = np.array([names.index(name) for name in data.source_names])
     return HeldOut(
         batch=jax.tree.map(jnp.asarray, batch),
+        number=jnp.asarray(number, jnp.int32),
         source=jnp.asarray(place[source]),
         shown=pairs(jax.tree.map(jnp.asarray, shown)),
         inferred=infer_actions(data),
     )
+
+
+def _fresh(data: Data, ended: Bool[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+    """The numbers of initial states for all rows, evenly spaced for those after an end."""
+    # In a random order: rows are sorted by source, and starts do not depend on the end.
+    found = np.empty(len(ended), np.int64)
+    for which in (~ended, ended):
+        starts = _spread(len(data.init), int(which.sum()))
+        found[which] = np.random.default_rng(0).permutation(starts)
+    return found
 
 
 def _chosen(
@@ -136,21 +173,23 @@ def _spread(size: int, n: int) -> np.ndarray:
     return np.arange(n) * size // max(n, 1)
 
 
-def infer_actions(data: Data) -> Inferred:
+def infer_actions(data: Data, every: int = 1) -> Inferred:
     """Some demonstrated states, each with the action of the logged pair nearest to its own pair.
 
     Distances are in s and in s' - s, each in units of its standard deviation. This is an inverse
     dynamics model without training, so the actions are the same for all runs on the same data.
+    Only every n-th logged pair is looked at.
     """
-    scale = (data.offline.s_next - data.offline.s).std(axis=0) + SCALE_OFFSET
+    logged = data.offline.take(np.arange(0, data.offline.size, every))
+    s, s_next = logged.s, logged.s_next
+    scale = (s_next - s).std(axis=0) + SCALE_OFFSET
 
     def seen(s: np.ndarray, s_next: np.ndarray) -> np.ndarray:
         return np.concatenate([s, (s_next - s) / scale], axis=1)
 
-    rows = _spread(len(data.expert.s), INFERRED)
-    shown = (data.expert.s[rows], data.expert.s_next[rows])
-    _, found = nearest(seen(*shown), seen(data.offline.s, data.offline.s_next))
-    return Inferred(jnp.asarray(shown[0]), jnp.asarray(data.offline.a[found]))
+    shown = data.expert.take(_spread(data.expert.size, INFERRED))
+    _, found = nearest(seen(*shown), seen(s, s_next))
+    return Inferred(jnp.asarray(shown.s), jnp.asarray(logged.a[found]))
 
 
 @partial(jax.jit, static_argnames=("names",))
@@ -160,16 +199,23 @@ def diagnose(
     keys: Key[Array, " runs"],
     held: HeldOut,
     which: Int[Array, " runs"],
+    noted: Noted | None = None,
     *,
     names: tuple[str, ...],
 ) -> Metrics:
-    """All measures of all runs; `which` is the dataset of each run, `names` are of the sources."""
+    """All measures of all runs; `which` is the dataset of each run, `names` are of the sources.
+
+    `noted` has what the runs note about the logged steps, if they do.
+    """
 
     def one_run(run):
-        algorithm, nets, average, key, i = run
+        algorithm, nets, average, key, i, first = run
         # The averaged policy is the one that is kept.
         nets = nets._replace(policy=average)
-        batch, source, shown, inferred = jax.tree.map(lambda x: x[i], held)
+        batch, number, source, shown, inferred = jax.tree.map(lambda x: x[i], held)
+        if noted is not None:
+            notes = jax.tree.map(lambda x: x[first + number], noted.notes)
+            batch = batch._replace(notes=notes)
         _, metrics = algorithm.loss(nets, batch, key, penalised=0)
         losses = {f"held_out_{k}": x for k, x in metrics.items() if k.endswith("_loss")}
         found = losses | algorithm.diagnose(nets, batch, key)
@@ -182,7 +228,8 @@ def diagnose(
         return found
 
     # One after the other: side by side they would take memory, for little gain.
-    return jax.lax.map(one_run, (algorithms, states.nets, states.average, keys, which))
+    first = which if noted is None else noted.start
+    return jax.lax.map(one_run, (algorithms, states.nets, states.average, keys, which, first))
 
 
 def weight_measures(
@@ -286,13 +333,13 @@ def episode_weights(
 
 
 def _all_log_weights(algorithm: Weighing, nets: Any, data: Data) -> RowWeights:
-    n = len(data.offline.s)
+    n = data.offline.size
     size = min(ROWS_AT_ONCE, n)
     found = []
     for first in range(0, n, size):
         # The last row is repeated past the end: one compiled program serves pieces of one size.
         rows = np.minimum(np.arange(first, first + size), n - 1)
-        piece = Transitions(*(jnp.asarray(x[rows]) for x in data.offline))
+        piece = jax.tree.map(jnp.asarray, data.offline.take(rows))
         found.append(np.asarray(_log_weights(algorithm, nets, piece), np.float64))
     return np.concatenate(found)[:n]
 

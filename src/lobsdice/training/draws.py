@@ -19,10 +19,11 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Int64, Key
 
 from lobsdice.algorithms.base import Algorithm
-from lobsdice.algorithms.batch import Batch
-from lobsdice.data.prepare import Data, Ends, Observations, Transitions
+from lobsdice.algorithms.batch import Batch, Following
+from lobsdice.data.prepare import Ahead, Data, Ends, States
+from lobsdice.data.steps import Steps, join
 from lobsdice.equations.duals import Number, Values
-from lobsdice.tabular.ends import Terminal
+from lobsdice.equations.terminal import Terminal
 
 #: Expert and offline rows are held out in blocks: the last BLOCK rows of each PERIOD. Single rows
 #: would not do, because neighbouring steps are nearly the same.
@@ -37,6 +38,19 @@ INITIAL_SHARE = 4
 SAMPLE, DRAWN, PIECE = 2**15, 2**12, 2**13
 
 
+class Pool(NamedTuple):
+    """All rows of a fleet: in each part the recorded steps, then a row for each end."""
+
+    init: Float[Any, "n0 state"]
+    expert: Steps
+    offline: Steps
+    labelled: Steps | None = None
+    notes: Any = None
+    """What all runs note about the logged steps, one run after the other; None if nothing."""
+    ahead: Ahead | None = None
+    """How episodes go on, with an entry for each row of the pool; None if that is unknown."""
+
+
 class Slices(NamedTuple):
     """The place of a run's rows in each part of the pool. Rows of ends follow those of steps."""
 
@@ -48,17 +62,46 @@ class Slices(NamedTuple):
     """The number of ends."""
     weight: Float[Array, "... 4"]
     """The number of ends for each that is here, if steps were left out: 1/n of every n-th step."""
+    notes: Int[Array, "..."] | None = None
+    """The first of the run's notes in the pool, if the algorithm has notes."""
+    blur: Float[Array, "... state"] | None = None
+    """The noise on each feature that discriminators see; None if no dataset has any."""
 
 
-def pack(datas: Sequence[Data]) -> tuple[Batch, Slices]:
+def pack(datas: Sequence[Data]) -> tuple[Pool, Slices]:
     """The pool with the rows of all datasets one after the other, and the slices of each."""
-    parts = [with_ends(data) for data in datas]
-    pool = jax.tree.map(lambda *xs: jnp.asarray(np.concatenate(xs)), *parts)
+    init, *parts = zip(*map(with_ends, datas), strict=True)
+    joined: list[Any] = [None if part[0] is None else join(part) for part in parts]
+    pool = jax.tree.map(jnp.asarray, Pool(np.concatenate(init), *joined))
     steps, ends, weight = np.moveaxis(np.array([end_counts(data) for data in datas]), -1, 0)
     size = steps + ends
     start = np.cumsum(size, axis=0) - size
+    pool = pool._replace(ahead=_ahead(datas, start.astype(np.int64)))
     start, steps, ends = (jnp.asarray(x, jnp.int32) for x in (start, steps, ends))
-    return pool, Slices(start, steps, ends, jnp.asarray(weight, jnp.float32))
+    return pool, Slices(start, steps, ends, jnp.asarray(weight, jnp.float32), blur=_blurs(datas))
+
+
+def _blurs(datas: Sequence[Data]) -> Float[Array, "datas state"] | None:
+    if all(data.blur is None for data in datas):
+        return None
+    none = np.zeros(datas[0].state_size, np.float32)
+    return jnp.asarray(np.stack([none if data.blur is None else data.blur for data in datas]))
+
+
+def _ahead(datas: Sequence[Data], start: Int[np.ndarray, "datas 4"]) -> Ahead | None:
+    """How all episodes go on, numbered as in the pool."""
+    if any(data.ahead is None for data in datas):
+        return None
+    parts = []
+    for data, (_, _, offline, _) in zip(datas, start, strict=True):
+        assert data.ahead is not None
+        ends = data.ends or _no_ends(data)
+        expert, logged = (
+            np.concatenate([terminating, np.zeros(len(final), bool)])
+            for terminating, final in zip(data.ahead[:2], ends[:2], strict=True)
+        )
+        parts.append(Ahead(expert, logged, data.ahead.first + np.int32(offline)))
+    return jax.tree.map(lambda *xs: jnp.asarray(np.concatenate(xs)), *parts)
 
 
 def end_counts(data: Data) -> list[tuple[int, int, float]]:
@@ -67,33 +110,26 @@ def end_counts(data: Data) -> list[tuple[int, int, float]]:
     kept = 1 / data.every
     return [
         (len(data.init), 0, 1.0),
-        (len(data.expert.s), len(ends.expert), kept),
-        (len(data.offline.s), len(ends.offline), 1.0),
-        (_rows(data.labelled), _rows(ends.labelled), kept),
+        (data.expert.size, len(ends.expert), kept),
+        (data.offline.size, len(ends.offline), data.end_weight),
+        (data.labelled.size if data.labelled else 0, len(_labelled_ends(data)), kept),
     ]
 
 
-def with_ends(data: Data) -> Batch:
-    """All rows of a dataset: in each part the recorded steps, then a row for each end."""
+def with_ends(data: Data) -> Pool:
+    """All rows of a dataset."""
     ends = data.ends or _no_ends(data)
-
-    def offline(rows: Transitions, final: np.ndarray) -> Transitions:
-        # A missing action is NaN or -1, see `algorithms.networks`.
-        fill = np.nan if np.issubdtype(rows.a.dtype, np.floating) else -1
-        none = np.full((len(final), *rows.a.shape[1:]), fill, rows.a.dtype)
-        return Transitions(*map(_append, rows, (final, none, final)))
-
-    expert = Observations(*(_append(x, ends.expert) for x in data.expert))
-    labelled = None
-    if data.labelled is not None:
-        final = data.init[:0] if ends.labelled is None else ends.labelled
-        labelled = offline(data.labelled, final)
-    return Batch(data.init, expert, offline(data.offline, ends.offline), labelled)
+    return Pool(
+        data.init,
+        _append(data.expert, ends.expert),
+        _append(data.offline, ends.offline),
+        data.labelled and _append(data.labelled, _labelled_ends(data)),
+    )
 
 
 def draw_batch(
     key: Key[Array, ""],
-    pool: Batch,
+    pool: Pool,
     slices: Slices,
     n: int,
     *,
@@ -101,12 +137,14 @@ def draw_batch(
     restart: bool = False,
     hold_out: bool = False,
     apart: bool = False,
+    ahead: Terminal | None = None,
 ) -> Batch:
     """Draw `n` rows of each part of a run's data, with replacement; fewer of `init`.
 
     The row of an end is drawn `end_mass` times as often as that of a step. It leads to a random
     initial state with `restart`, else to itself. With `hold_out` held-out rows are never drawn,
-    and with `apart` no others, where there are some.
+    and with `apart` no others, where there are some. With `ahead` there is also what follows the
+    next states, where that says what follows an end.
     """
     divided = DIVIDED if hold_out else 0 * DIVIDED
     k_step, k_ended, k_end, k_start = jax.random.split(key, 4)
@@ -119,22 +157,66 @@ def draw_batch(
     )
     rows = number + slices.start[:, None]
     few = -(-n // INITIAL_SHARE)
-    which = [rows[0, :few], *rows[1:]]
-    take = [
-        jax.tree.map(lambda x, i=i: x[i], part) for part, i in zip(pool[:4], which, strict=True)
-    ]
-    batch = Batch(*take, expert_ended=ended[1])
-    if not restart:
+    batch = Batch(
+        pool.init[rows[0, :few]],
+        pool.expert.take(rows[1]),
+        pool.offline.take(rows[2]),
+        pool.labelled and pool.labelled.take(rows[3]),
+        expert_ended=ended[1],
+        notes=notes_at(pool, slices, number[2]),
+        blur=slices.blur,
+    )
+    if not restart and ahead is None:
         return batch
     fresh = slices.start[0] + jax.random.randint(k_start, (4, n), 0, slices.steps[0])
-    return _restarted(batch, ended, pool.init[fresh])
+    if ahead is not None:
+        drawn = zip(rows, ended, fresh, strict=True)
+        _, expert, offline, _ = (following(pool, i, *part, ahead) for i, part in enumerate(drawn))
+        batch = batch._replace(after_expert=expert, after_offline=offline)
+    return _restarted(batch, ended, pool.init[fresh]) if restart else batch
+
+
+def following(
+    pool: Pool,
+    part: int,
+    rows: Int[Any, " n"],
+    ended: Bool[Any, " n"],
+    fresh: Int[Any, " n"],
+    terminal: Terminal,
+) -> Following | None:
+    """What follows the next states of some rows of a part; None for a part that has no use for it.
+
+    `ended` are the rows after an end, and `fresh` the numbers of the initial states that follow.
+    """
+    assert pool.ahead is not None  # `Fleet` has checked it
+    known = {1: (pool.expert, pool.ahead.expert), 2: (pool.offline, pool.ahead.offline)}
+    if part not in known:
+        return None
+    steps, terminating = known[part]
+    s, there = steps.after_next(rows)
+    over = terminating[rows]
+    if terminal == "restart":
+        s = jnp.where(over[:, None], pool.init[fresh], s)
+        second = pool.offline.take(pool.ahead.first[fresh]).s_next
+        s = jnp.where(ended[:, None], second, s)
+    goes_on = ~over if terminal == "keep" else jnp.ones_like(over)
+    return Following(s, goes_on, there | over | ended)
+
+
+def notes_at(pool: Pool, slices: Slices, number: Int[Array, " n"]) -> Any:
+    """The notes on offline rows of a run, given by their numbers in its data."""
+    if pool.notes is None:
+        return None
+    assert slices.notes is not None  # both are there, or none
+    rows = slices.notes + number
+    return jax.tree.map(lambda x: x[rows], pool.notes)
 
 
 def draw_by_weight(
     key: Key[Array, ""],
-    pool: Batch,
+    pool: Pool,
     slices: Slices,
-    log_weights: Callable[[Transitions], Values],
+    log_weights: Callable[..., Values],
     *,
     hold_out: bool,
 ) -> Int[Array, " drawn"]:
@@ -144,7 +226,9 @@ def draw_by_weight(
     sample = slices.start[2] + _numbers(k_sample, slices.steps, divided, SAMPLE)[2]
 
     def piece(rows: Int[Array, " n"]) -> Values:
-        return log_weights(jax.tree.map(lambda x: x[rows], pool.offline))
+        notes = notes_at(pool, slices, rows - slices.start[2])
+        given = () if notes is None else (notes,)
+        return log_weights(pool.offline.take(rows), *given)
 
     x = jax.lax.map(piece, sample.reshape(-1, PIECE)).ravel()
     # Weights of χ² may all be zero. Then all rows are alike.
@@ -211,14 +295,24 @@ def held_out_rows(size: int) -> Int64[np.ndarray, " n"]:
     return rows[rows % PERIOD >= LEARNED] if size > LEARNED else rows
 
 
-def _append(rows: np.ndarray, more: np.ndarray) -> np.ndarray:
-    return np.concatenate([rows, more]) if len(more) else rows
-
-
-def _rows(part: Any) -> int:
-    return len(jax.tree.leaves(part)[0]) if part is not None else 0
+def _append(steps: Steps, final: States) -> Steps:
+    """The steps with a row for each end, in which the final state follows itself."""
+    if not len(final):
+        return steps
+    a = steps.a
+    if a is not None:
+        # A missing action is NaN or -1, see `algorithms.networks`.
+        fill = np.nan if np.issubdtype(a.dtype, np.floating) else -1
+        a = np.full((len(final), *a.shape[1:]), fill, a.dtype)
+    row = np.arange(len(final), dtype=np.int32)
+    return join([steps, Steps(final, np.ones(len(final), bool), row, a)])
 
 
 def _no_ends(data: Data) -> Ends:
     none = data.init[:0]
     return Ends(none, none, data.source[:0])
+
+
+def _labelled_ends(data: Data) -> States:
+    found = data.ends and data.ends.labelled
+    return data.init[:0] if found is None else found

@@ -18,9 +18,10 @@ from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.algorithms.base import Algorithm, Metrics, at_least, hyperparameters, within
 from lobsdice.algorithms.batch import Batch
-from lobsdice.tabular.ends import Terminal
+from lobsdice.equations.terminal import Terminal
 from lobsdice.training.draws import (
     DRAWN,
+    Pool,
     Slices,
     draw_batch,
     draw_by_weight,
@@ -170,7 +171,7 @@ def run_chunk(
     algorithms: Algorithm,
     options: Options,
     states: State,
-    pool: Batch,
+    pool: Pool,
     slices: Slices,
     keys: Key[Array, " runs"],
     first: Int[Array, ""],
@@ -194,6 +195,7 @@ def run_chunk(
             end_mass=end_mass(algorithm, options.terminal),
             restart=options.terminal == "restart",
             hold_out=options.hold_out,
+            ahead=options.terminal if algorithm.looks_ahead else None,
         )
 
         def advance(state, now, *, penalised):
@@ -201,7 +203,7 @@ def run_chunk(
             batch = draw(k_batch, n=options.batch_size)
             if algorithm.draws:
                 cloned = _some(k_batch, state.drawn, options.batch_size)
-                batch = batch._replace(cloned=jax.tree.map(lambda x: x[cloned], pool.offline))
+                batch = batch._replace(cloned=pool.offline.take(cloned))
             return step(algorithm, options, state, batch, k_loss, now, penalised=penalised)
 
         def refresh(state, now):

@@ -1,10 +1,10 @@
 """A fleet: runs that train in one program, and the datasets that they learn from."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, fields
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -12,16 +12,23 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float32, Float64
 
-from lobsdice.algorithms.base import Algorithm, Metrics
+from lobsdice.algorithms import Algorithm
+from lobsdice.algorithms.base import Metrics
+from lobsdice.algorithms.registry import resolve
 from lobsdice.data.prepare import Data
 from lobsdice.data.spaces import ActionSpace
-from lobsdice.errors import LobsDICEError
+from lobsdice.equations.terminal import check_terminal
+from lobsdice.errors import LobsDICEError, plural
 from lobsdice.policies.policy import Policy
-from lobsdice.tabular.ends import check_terminal
+from lobsdice.rewards.scores import Scores
+from lobsdice.training.devices import spread
 from lobsdice.training.diagnostics import diagnose, hold_out
-from lobsdice.training.draws import end_mass, pack
+from lobsdice.training.draws import Pool, Slices, end_mass, pack
 from lobsdice.training.engine import Member, Options, State, run_chunk, start, watched
 from lobsdice.training.folder import describe, fingerprint
+from lobsdice.training.scores import Case, Noted, find_scores, noted
+from lobsdice.training.stages import learn_ratios
+from lobsdice.training.stream import Stream
 
 #: Steps between two updates of the progress bar, roughly.
 PIECE = 1000
@@ -49,6 +56,8 @@ class Fleet:
 
     members: tuple[Member, ...]
     datas: tuple[Data, ...]
+    found: Mapping[Case, Scores] | None = None
+    """The scores that the runs need, if they are known already."""
 
     def __post_init__(self):
         if not self.members:
@@ -71,6 +80,33 @@ class Fleet:
     def block(self) -> int:
         """Steps from one penalised step to the next; the last block of a chunk may be shorter."""
         return self.members[0].algorithm.penalty_every
+
+    @cached_property
+    def scores(self) -> Mapping[Case, Scores]:
+        """The scores of logged steps that the runs need; empty if they need none."""
+        if self.found is not None:
+            return self.found
+        return find_scores(self.members, self.datas, learn)
+
+    @cached_property
+    def noted(self) -> Noted | None:
+        """What the runs note about the logged steps; None if nothing."""
+        return noted(self.members, self.datas, self.scores)
+
+    def pool(self, datas: Sequence[Data] | None = None) -> tuple[Pool, Slices]:
+        """All rows of all datasets with what is noted about them, and the slices of each run.
+
+        `datas` are the datasets with other logged steps in memory.
+        """
+        pool, slices = pack(self.datas if datas is None else datas)
+        which = jnp.array([m.data for m in self.members])
+        slices = jax.tree.map(lambda x: x[which], slices)
+        if self.noted is None:
+            return pool, slices
+        return (
+            pool._replace(notes=self.noted.notes),
+            slices._replace(notes=self.noted.start),
+        )
 
     def config(self) -> dict[str, Any]:
         """Everything that determines the outcome, as plain data."""
@@ -122,12 +158,14 @@ class Fleet:
             [(self.datas[i], mass) for i, mass in different],
             restart=options.terminal == "restart",
             apart=options.hold_out,
+            ahead=options.terminal if self.members[0].algorithm.looks_ahead else None,
         )
         algorithms, keys = _stack([m.algorithm for m in self.members]), self.keys()
         which = jnp.array([different.index(case) for case in cases])
 
         def measure(state: State) -> Means:
-            return jax.device_get(diagnose(algorithms, state, keys, held, which, names=names))
+            found = diagnose(algorithms, state, keys, held, which, self.noted, names=names)
+            return jax.device_get(found)
 
         return measure
 
@@ -146,15 +184,18 @@ class Fleet:
 
 
 def make_fleet(
-    algorithm: Algorithm | Sequence[Algorithm],
+    algorithm: Algorithm | str | Sequence[Algorithm | str],
     data: Data | Sequence[Data],
     seeds: int | Sequence[int],
     options: Options,
 ) -> Fleet:
     """A fleet with a run for each algorithm, dataset and seed; `seeds=5` stands for 0 to 4."""
     check_seeds(seeds)
-    algorithms = list(algorithm) if isinstance(algorithm, Sequence) else [algorithm]
+    alone = isinstance(algorithm, str) or not isinstance(algorithm, Sequence)
+    chosen: Any = [algorithm] if alone else algorithm
+    algorithms = list(map(resolve, chosen))
     datas = tuple(data) if isinstance(data, Sequence) else (data,)
+    _check_data(datas)
     numbers = range(seeds) if isinstance(seeds, int) else seeds
     members = tuple(
         Member(a, seed, i, options)
@@ -167,6 +208,10 @@ def make_fleet(
 
 def check_seeds(seeds: int | Sequence[int]) -> None:
     """Raise if there are too many seeds, before that many runs are made."""
+    if not isinstance(seeds, int) and not isinstance(seeds, Sequence | range):
+        raise LobsDICEError(
+            f"`seeds` is {seeds!r}; it must be the number of seeds, or a list of them"
+        )
     count = seeds if isinstance(seeds, int) else len(seeds)
     if count > MOST_RUNS:
         raise LobsDICEError(f"there are {count} seeds; there must be at most {MOST_RUNS}")
@@ -178,32 +223,36 @@ def iterate(
     every: int,
     begin: tuple[int, State] | None = None,
     on_steps: Callable[[int], None] = lambda steps: None,
+    devices: int | None = None,
 ) -> Iterator[Progress]:
     """Train, and yield every `every` steps: the bare loop, for those who log in their own way.
 
     `begin` is the step and the state to continue from. `on_steps` is called after each smaller
-    piece of work with its number of steps.
+    piece of work with its number of steps. The runs are divided among `devices` devices; without
+    a number, among all of this host.
     """
-    pool, slices = pack(fleet.datas)
-    which = jnp.array([m.data for m in fleet.members])
-    slices = jax.tree.map(lambda x: x[which], slices)
-    algorithms, options = _stack([(m.algorithm, m.options) for m in fleet.members])
-    keys = fleet.keys()
+    places = spread(len(fleet.members), devices)
     step, state = begin or (0, fleet.begin())
+    stream = Stream(fleet.datas, step, fleet.pool, places.copies, in_background)
+    slices = places.each(stream.slices)
+    algorithms, options = places.each(_stack([(m.algorithm, m.options) for m in fleet.members]))
+    keys, chunk = places.each(fleet.keys()), places.program(run_chunk)
+    state = places.each(state)
     while step < fleet.steps:
         parts = []
         pieces = split(min(every, fleet.steps - step), fleet.block)
         for piece in pieces:
-            state, metrics = run_chunk(
+            pool = stream.at(step)
+            state, metrics = chunk(
                 algorithms, options, state, pool, slices, keys, jnp.int32(step), steps=piece
             )
             _wait(state.failed_at)
-            parts.append(metrics)
+            parts.append(places.gathered(metrics))
             step += piece
             on_steps(piece)
             if (np.asarray(state.failed_at) >= 0).all():  # further steps would change nothing
                 break
-        yield Progress(step, state, _means(parts, pieces[: len(parts)]))
+        yield Progress(step, places.gathered(state), _means(parts, pieces[: len(parts)]))
 
 
 def default_every(fleet: Fleet) -> int:
@@ -241,6 +290,23 @@ def in_background(job: Callable[[Any], Any], argument: Any) -> Future:
     return future
 
 
+def learn(cases: Sequence[Case], datas: Sequence[Data]) -> list[Scores]:
+    """Scores that must be learned before the runs of a fleet can be."""
+    seeds, which = [case.seed or 0 for case in cases], [case.data for case in cases]
+    return learn_ratios(cases[0].kind, seeds, which, datas, _fit)
+
+
+def _fit(
+    members: Sequence[Member], datas: Sequence[Data], on_steps: Callable[[int], None]
+) -> State:
+    """The state of a fleet after its last step."""
+    fleet = Fleet(tuple(members), tuple(datas))
+    *_, last = iterate(fleet, every=fleet.steps, on_steps=on_steps)
+    if failures := fleet.failures(last):
+        raise LobsDICEError(f"no rewards could be learned: {next(iter(failures.values()))}")
+    return last.state
+
+
 @partial(jax.jit, static_argnames=("state_size", "space"))
 def _begin(algorithms: Algorithm, keys: jax.Array, state_size: int, space: ActionSpace) -> State:
     return jax.vmap(lambda a, key: start(a, key, state_size, space))(algorithms, keys)
@@ -249,6 +315,15 @@ def _begin(algorithms: Algorithm, keys: jax.Array, state_size: int, space: Actio
 def _stack(trees: Sequence[Any]) -> Any:
     """Trees of numbers as one tree of arrays with a leading axis."""
     return jax.tree.map(lambda *xs: jnp.stack([jnp.asarray(x, jnp.float32) for x in xs]), *trees)
+
+
+def _check_data(datas: Sequence[Any]) -> None:
+    for found in datas:
+        if not isinstance(found, Data):
+            raise LobsDICEError(
+                f"`data` is a value of type {type(found).__name__}; make training data with "
+                "ld.prepare(demonstrations, logs), or call ld.fit with the episodes themselves"
+            )
 
 
 def _check_datasets(datas: Sequence[Data]) -> None:
@@ -260,6 +335,28 @@ def _check_datasets(datas: Sequence[Data]) -> None:
             raise LobsDICEError("all datasets of a fleet must have labels, or none")
 
 
+def _check_triples(name: str, data: Data) -> None:
+    """Raise unless some step of both parts has a state after the next one."""
+    wish = f"{name} learns from three states in a row, but"
+    if data.every > 1:
+        raise LobsDICEError(
+            f"{wish} only one in {data.every} transitions of the demonstrations is kept; keep all "
+            "of them, or choose another algorithm"
+        )
+    if data.blocks is not None:
+        raise LobsDICEError(f"{wish} logs that stay on the disk have only two; leave `pool` out")
+    if data.ahead is None:
+        raise LobsDICEError(
+            f"{wish} the data does not say how episodes go on; make it with `prepare`"
+        )
+    parts = {"demonstrations": data.expert, "logs": data.offline}
+    for (what, steps), terminates in zip(parts.items(), data.ahead[:2], strict=True):
+        if steps.final[steps.row + 1].all() and not terminates.any():
+            raise LobsDICEError(
+                f"{wish} the {what} have only two in each episode; choose another algorithm"
+            )
+
+
 def _check_member(member: Member, data: Data) -> None:
     if not 0 <= member.seed < 2**32:
         raise LobsDICEError(f"a seed is {member.seed}; it must be at least 0 and below 2^32")
@@ -267,6 +364,19 @@ def _check_member(member: Member, data: Data) -> None:
         raise LobsDICEError(
             f"{type(member.algorithm).__name__} learns from demonstrations with actions, "
             "but the data has none; give them to `prepare` as `labelled`"
+        )
+    if member.algorithm.looks_ahead:
+        _check_triples(type(member.algorithm).__name__, data)
+    pretrain, steps = getattr(member.algorithm, "pretrain", 0), member.options.steps
+    if pretrain >= steps:
+        raise LobsDICEError(
+            f"`pretrain` is {pretrain}, but there are only {plural(steps, 'step')} in all (`steps`)"
+            ": the policy would never learn"
+        )
+    if member.algorithm.scored_by is not None and data.blocks is not None:
+        raise LobsDICEError(
+            f"{type(member.algorithm).__name__} needs numbers about all logged steps before it "
+            "learns, so that all of them must be in memory; leave `pool` out"
         )
     for settings in (member.algorithm, member.options):
         _check_whole_numbers(settings)

@@ -6,6 +6,7 @@
     checkpoint.safetensors   the state of all runs, the step, a hash of the configuration, and
                              copies of metrics.csv and of the policies, all with checksums
     checkpoint-previous.safetensors    the checkpoint before
+    scores.safetensors       what was found about logged steps before training, if anything
     lock                     exists while a process trains here
 
 Each file is replaced atomically, the checkpoint last. So a run that is killed at any moment can
@@ -17,20 +18,22 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-from lobsdice.console import say
+from lobsdice.console import warn
 from lobsdice.data.files import atomic, csv_bytes
 from lobsdice.data.prepare import Data
+from lobsdice.data.steps import Steps
 from lobsdice.errors import LobsDICEError
-from lobsdice.policies.policy import Policy, load_policy
+from lobsdice.policies.policy import Policy, load_policy, policy_name
 from lobsdice.training.checkpoint import (
     METRICS,
     Checkpoint,
@@ -193,7 +196,7 @@ class RunFolder:
                 why = str(error)
                 continue
             if path.name == PREVIOUS:
-                say(f"warning: {why}; the checkpoint before it, of step {checkpoint.step}, is used")
+                warn(f"{why}; the checkpoint before it, of step {checkpoint.step}, is used")
             return path, checkpoint
         return None
 
@@ -229,7 +232,7 @@ class RunFolder:
         except LobsDICEError:
             sound = False
         if not sound:
-            say(f"warning: {path} is damaged or missing; the checkpoint's copy replaces it")
+            warn(f"{path} is damaged or missing; the checkpoint's copy replaces it")
 
     def _write(self, name: str, contents: bytes) -> bytes:
         with atomic(self.path / name) as temporary:
@@ -243,11 +246,6 @@ class RunFolder:
             for left_over in path.parent.glob(f".{path.stem}.????????{path.suffix}"):
                 with suppress(OSError):
                     left_over.unlink()
-
-
-def policy_name(which: str, run: int) -> str:
-    """The path of a policy within a run folder."""
-    return f"policies/{which}-{run}.safetensors"
 
 
 def _link(path: Path, other: Path) -> None:
@@ -281,15 +279,26 @@ def fingerprint(data: Data, *, with_ends: bool = True) -> str:
     digest = hashlib.blake2b(digest_size=16)
     normaliser = data.normaliser
     ends = data.ends if with_ends else None
-    parts = (data.init, *data.expert, *data.offline, *(data.labelled or ()), *(ends or ()))
-    for array in (*parts, normaliser.mean, normaliser.scale):
+    parts = map(_columns, (data.expert, data.offline, data.labelled))
+    rest = (*(ends or ()), normaliser.mean, normaliser.scale)
+    for array in chain([data.init], *parts, rest):
         if array is None:
             continue
         digest.update(f"{array.shape}{array.dtype}".encode())
         digest.update(np.ascontiguousarray(array).data)
-    last = data.every if with_ends else False
-    digest.update(json.dumps([data.action_space.to_json(), last]).encode())
+    last: list[Any] = [data.action_space.to_json(), data.every if with_ends else False]
+    if data.blocks is not None:
+        last.append(data.blocks.description())
+    digest.update(json.dumps(last).encode())
     return digest.hexdigest()
+
+
+def _columns(steps: Steps | None) -> Iterator[np.ndarray | None]:
+    """Yield s, a and s' of all steps, one at a time because they are copies."""
+    if steps is not None:
+        yield steps.s
+        yield steps.a
+        yield steps.s_next
 
 
 def describe(hyperparameters: Any) -> dict[str, Any]:

@@ -34,10 +34,15 @@ LONGEST = 1e9
 
 @dataclass
 class LiveTable:
-    """Prints a line for each logged step: the mean of every column over the runs."""
+    """Prints a line for each logged step: the mean of every column over the runs.
+
+    Where there is no terminal, it only remembers the line, for the progress to show now and then.
+    """
 
     widths: dict[str, int] = field(default_factory=dict)
     """The widths of the columns, chosen when the first line is printed."""
+    latest: str = ""
+    """The last line, where there is no terminal."""
 
     def __call__(self, rows: Sequence[Row]) -> None:
         if not rows:
@@ -46,7 +51,8 @@ class LiveTable:
         if not console.err.is_terminal:
             shown = fitting(means, LINE)
             step, *others = (f"{name} {_text(means[name])}" for name in means if name in shown)
-            return console.say(f"{step}: {', '.join(others)}")
+            self.latest = f"{step}: {', '.join(others)}"
+            return
         if not self.widths:
             self.widths = fitting(means, console.err.width)
             console.say("  ".join(f"{name:>{n}}" for name, n in self.widths.items()))
@@ -85,6 +91,8 @@ class Pace:
 
     advance: console.Advance
     left: int
+    table: "LiveTable | None" = None
+    """The table whose last line is shown, where there is no terminal."""
     counted: int = 0
     since: float | None = None
 
@@ -105,7 +113,8 @@ class Pace:
         note = f"{rate:,.0f} steps/s"
         if not console.err.is_terminal:  # the bar of a terminal shows the time left itself
             left = timedelta(seconds=round(min(self.left / rate, LONGEST)))
-            note = f"({note}, {left} left)"
+            latest = f"; {self.table.latest}" if self.table and self.table.latest else ""
+            note = f"({note}, {left} left){latest}"
         self.advance(steps, note=note)
 
 

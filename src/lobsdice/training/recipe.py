@@ -5,14 +5,17 @@ A run folder keeps it in config.json, under `about.settings`. `lobsdice resume`,
 """
 
 import secrets
+import shlex
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from lobsdice import console
 from lobsdice.algorithms import ALGORITHMS, Algorithm
+from lobsdice.data.audit.glance import glance
+from lobsdice.data.context import describe_blur
 from lobsdice.data.ends import describe_ends, end_warnings
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.formats import DEFAULTS, ReadOptions
@@ -20,23 +23,28 @@ from lobsdice.data.prepare import Data
 from lobsdice.data.recordings import (
     Preparation,
     Recordings,
-    read_one,
     read_together,
     read_unlabelled,
 )
 from lobsdice.environments.evaluate import rehearse, summaries
 from lobsdice.environments.tasks.table import spec_of
 from lobsdice.environments.tasks.task import load
+from lobsdice.equations.terminal import Terminal
 from lobsdice.errors import DataWarning, LobsDICEError, plural
-from lobsdice.tabular.ends import Terminal
+from lobsdice.training.callbacks import Callback
+from lobsdice.training.closing import closing
 from lobsdice.training.engine import Member, Options
 from lobsdice.training.fleet import Fleet, check_seeds
 from lobsdice.training.folder import RunFolder
 from lobsdice.training.loggers import Logger, TensorBoard, WandB
 from lobsdice.training.recorder import Evaluate
-from lobsdice.training.settings import misfit, wrong_field
+from lobsdice.training.settings import as_words, misfit, wrong_field
 from lobsdice.training.train import Run, train_fleet
 
+#: Steps of logs that are larger than memory, about, that are looked at before training.
+LOOKED_AT = 1_000_000
+#: The fields that name files.
+FILES = ("expert", "offline", "labelled")
 #: The parts of the settings that are groups.
 GROUPS = dict.fromkeys(("training", "preparation", "read", "algorithm"), dict) | {"name": str}
 #: What follows an end, in words.
@@ -61,13 +69,13 @@ class Recipe:
 
     out: Path
     """Run folder to write."""
-    expert: str | None = None
-    """File of the demonstrations. Actions in it are ignored."""
+    expert: tuple[str, ...] = ()
+    """One or more files or folders of the demonstrations. Actions in them are ignored."""
     offline: tuple[str, ...] = ()
-    """One or more files of the offline data: logged episodes with actions."""
-    labelled: str | None = None
-    """File of demonstrations with actions, for the algorithms that need them. Without it they use
-    the actions in the file of the demonstrations."""
+    """One or more files or folders of the offline data: logged episodes with actions."""
+    labelled: tuple[str, ...] = ()
+    """Files of demonstrations with actions, for the algorithms that need them. Without them they
+    use the actions in the files of the demonstrations."""
     task: str | None = None
     """Built-in task to train on instead of files: hopper, walker2d, halfcheetah, ant; or one that
     ends in success or failure: grid, reach, pointmaze, cartpole, each also with noise, such as
@@ -88,6 +96,13 @@ class Recipe:
     50 evaluations."""
     episodes: int = 10
     """Episodes per evaluation."""
+    devices: int | None = None
+    """Number of GPUs (or other devices of JAX) to divide the runs among. Without it, all of this
+    machine, but not more than there are runs."""
+    keep: Literal["error", "selected"] = "error"
+    """Which policy is kept as `selected-<run>`: of the step with the least error on the
+    demonstrations (error), or of the step that `lobsdice select` prefers (selected). The latter
+    learns the world of the logs first, and rehearses every checkpoint in it."""
     tensorboard: bool = False
     """Also write TensorBoard event files, to the folder `tensorboard` in the run folder."""
     wandb: str | None = None
@@ -99,21 +114,32 @@ class Recipe:
     read: ReadOptions = DEFAULTS
     algorithm: Algorithm
 
-    def train(self, about: Mapping[str, Any], *, resume: bool = False) -> Run:
-        """Train all runs, or go on training them; `about` goes to the folder's config.json."""
+    def train(self, about: Mapping[str, Any], *, resume: bool = False, audit: bool = False) -> Run:
+        """Train all runs, or go on training them; `about` goes to the folder's config.json.
+
+        With `audit`, a line says whether the files fit each other.
+        """
         loggers, recordings = self.loggers(about), self.recordings()
         fleet = self.fleet(recordings)
-        self.tell_ends(recordings)
-        return train_fleet(
+        if self.preparation.pool is not None:  # what is said needs the logs in memory
+            recordings = recordings._replace(offline=recordings.offline.spread(LOOKED_AT))
+        warned = self.tell_ends(recordings)
+        if audit and self.task is None:  # the data of a task is known
+            self.tell_audit(recordings, warned)
+        run = train_fleet(
             fleet,
             every=self.every,
             evaluate=self.evaluation(fleet.datas[0]),
             out=self.out,
             resume=resume,
             loggers=loggers,
+            callbacks=self.callbacks(recordings),
             about=about,
             evaluation=self.evaluation_settings(),
+            devices=self.devices,
         )
+        self.tell_closing(run, recordings)
+        return run
 
     def as_published(self) -> "Recipe":
         """Return the recipe with the paper's settings where it has the defaults."""
@@ -130,11 +156,11 @@ class Recipe:
 
     def recordings(self) -> Recordings:
         """Read the files, or load the built-in task."""
-        if (self.task is None) == (self.expert is None and not self.offline):
+        if (self.task is None) == (not self.expert and not self.offline):
             raise LobsDICEError("name either --task or both --expert and --offline")
         if self.task is not None:
             return self._task_recordings(self.task)
-        if self.expert is None or not self.offline:
+        if not self.expert or not self.offline:
             raise LobsDICEError("both --expert and --offline are needed")
         expert = read_unlabelled(self.expert, self.read)
         offline = read_together(self.offline, self.read)
@@ -142,27 +168,57 @@ class Recipe:
 
     def files(self) -> list[str]:
         """Return the files of the offline data and of the demonstrations that still exist."""
-        named = [*self.offline, *([self.expert] if self.expert else [])]
-        return [path for path in named if Path(path).exists()]
+        return [path for path in (*self.offline, *self.expert) if Path(path).exists()]
 
     def fleet(self, recordings: Recordings) -> Fleet:
         """Return one run per random seed, on the prepared recordings."""
         check_seeds(self.seeds)
         data = self._prepare(*recordings)
+        if (said := describe_blur(data.blur, data.normaliser.names)) and self._blurs:
+            console.say(f"features: {said}")
         members = (Member(self.algorithm, seed, 0, self.training) for seed in range(self.seeds))
         return Fleet(tuple(members), (data,))
 
-    def tell_ends(self, recordings: Recordings) -> None:
-        """Say how the episodes end and what training makes of it; warn of probable mistakes."""
+    def tell_audit(self, recordings: Recordings, warned: int) -> None:
+        """Say in one line what a quick audit finds, and which command shows all of it."""
+        with console.waiting("Comparing demonstrations and logs"):
+            found = glance(recordings.expert, recordings.offline).sentence(warned)
+        console.say(f"audit: {found} (more: {self.audit_line()})")
+
+    def audit_line(self) -> str:
+        """Return the command that audits the files."""
+        files = ["--expert", *self.expert, "--offline", *self.offline]
+        return shlex.join(["lobsdice", "audit", *files, *as_words(self.read)])
+
+    def tell_closing(self, run: Run, recordings: Recordings) -> None:
+        """Say what the runs learned from and how they ended, and which command comes next."""
+        if not run.rows:
+            return
+        with console.waiting("Looking at the weights"):
+            failures, folder = list(run.failures), RunFolder(self.out)
+            said, failed = closing(run.fleet, run.rows, failures, recordings, folder)
+        report = shlex.join(["lobsdice", "report", str(self.out)])
+        console.say(f"{said}; next: {self.audit_line() if failed and self.expert else report}")
+
+    @property
+    def _blurs(self) -> bool:
+        return getattr(self.algorithm, "blur", 0) > 0
+
+    def tell_ends(self, recordings: Recordings) -> int:
+        """Say how the episodes end and what training makes of it; return the number of warnings."""
         expert, offline, _ = recordings
-        for warning in end_warnings(expert, offline):
+        found = end_warnings(expert, offline)
+        for warning in found:
             warnings.warn(warning, DataWarning, stacklevel=2)
         said = describe_ends(expert, offline)
         if expert.terminated.any() or offline.terminated.any():
             said += f"; {self._what_follows()}"
         console.say(f"ends: {said}")
+        return len(found)
 
     def _what_follows(self) -> str:
+        if self.algorithm.after_an_end is not None:
+            return f"{type(self.algorithm).__name__}: {self.algorithm.after_an_end}"
         if not self.algorithm.goes_on:
             return f"{type(self.algorithm).__name__} does not look at what follows an end"
         terminal = self.training.terminal
@@ -187,6 +243,14 @@ class Recipe:
         name = self.environment
         return {"environment": name, "episodes": self.episodes} if name else None
 
+    def callbacks(self, recordings: Recordings) -> list[Callback]:
+        """Return the callback that rehearses checkpoints, if it was asked for."""
+        if self.keep != "selected":
+            return []
+        from lobsdice.training.rehearsal.checkpoints import rehearse_checkpoints
+
+        return [rehearse_checkpoints(self.out, recordings.expert, recordings.offline)]
+
     def loggers(self, about: Mapping[str, Any]) -> list[Logger]:
         """Return the loggers that were asked for."""
         found: list[Logger] = []
@@ -203,11 +267,7 @@ class Recipe:
     def to_plain(self) -> dict[str, Any]:
         """Return the recipe as JSON can hold it, with absolute paths of files."""
         # Training may be resumed from another folder. The id of a Minari dataset stays as it is.
-        files = {
-            "expert": self.expert and _absolute(self.expert),
-            "labelled": self.labelled and _absolute(self.labelled),
-            "offline": [_absolute(path) for path in self.offline],
-        }
+        files = {name: [_absolute(path) for path in getattr(self, name)] for name in FILES}
         name = next(name for name, kind in ALGORITHMS.items() if type(self.algorithm) is kind)
         mixture = list(self._counts(self.task).values() if self.task else self.mixture)
         return asdict(self) | files | {"mixture": mixture, "out": str(self.out), "name": name}
@@ -260,14 +320,14 @@ class Recipe:
 
     def _read_labelled(self, expert: Episodes) -> Episodes | None:
         """Read the file of labelled demonstrations; without one, take the expert's if needed."""
-        if self.labelled is not None:
-            return read_one(self.labelled, self.read)
+        if self.labelled:
+            return read_together(self.labelled, self.read)
         if not self.algorithm.needs_labels:
             return None
         if expert.actions is None:
             raise LobsDICEError(
                 f"{type(self.algorithm).__name__} learns from demonstrations with actions, and "
-                f"{self.expert} has none; name some with --labelled"
+                f"{' '.join(self.expert)} has none; name some with --labelled"
             )
         return expert
 
@@ -284,8 +344,9 @@ def _upgraded(plain: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return settings as this version writes them.
 
     In earlier versions `terminal` was an option of the data. Such a run can be read, but a run
-    folder refuses to resume it.
+    folder refuses to resume it. They also had one file of demonstrations, as a text.
     """
+    plain = {**plain, **{name: _listed(plain.get(name)) for name in FILES}}
     if "terminal" not in plain["preparation"]:
         return plain
     preparation = {k: x for k, x in plain["preparation"].items() if k != "terminal"}
@@ -293,8 +354,13 @@ def _upgraded(plain: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**plain, "preparation": preparation, "training": training}
 
 
+def _listed(files: Any) -> Any:
+    return [] if files is None else [files] if isinstance(files, str) else files
+
+
 def _absolute(path: str) -> str:
-    return str(Path(path).resolve()) if Path(path).exists() else path
+    pattern = any(sign in path for sign in "*?[")
+    return str(Path(path).resolve()) if pattern or Path(path).exists() else path
 
 
 def _made(kind: Any, plain: Mapping[str, Any]) -> Any:

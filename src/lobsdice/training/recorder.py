@@ -3,20 +3,21 @@
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from lobsdice.console import say
+from lobsdice.console import say, warn
 from lobsdice.errors import LobsDICEError
-from lobsdice.policies.policy import Policy, load_policy
+from lobsdice.policies.policy import Policy, load_policy, policy_name
+from lobsdice.training.callbacks import Callback, Moment, StopTraining, called
 from lobsdice.training.checkpoint import METRICS, Checkpoint
 from lobsdice.training.engine import State
 from lobsdice.training.fleet import Fleet, Means, Progress, in_background
-from lobsdice.training.folder import RunFolder, policy_name
+from lobsdice.training.folder import RunFolder
 from lobsdice.training.loggers import Logger, Row
-from lobsdice.training.select import CRITERION
+from lobsdice.training.select import badness
 
 #: A function from the policies of all runs to the scores of each: `return` and other numbers.
 Evaluate = Callable[[Sequence[Policy]], Sequence[Mapping[str, float]]]
@@ -40,6 +41,7 @@ class Recorder:
     fleet: Fleet
     folder: RunFolder | None
     loggers: Sequence[Logger]
+    callbacks: Sequence[Callback] = ()
     rows: list[Row] = field(default_factory=list)
     failures: dict[int, str] = field(default_factory=dict)
     policies: dict[tuple[str, int], Policy] = field(default_factory=dict)
@@ -47,6 +49,8 @@ class Recorder:
     files: dict[str, bytes] = field(default_factory=dict)
     """The contents of metrics.csv and of the policies, of which checkpoints have copies."""
     pending: Pending | None = None
+    stopped: str | None = None
+    """Why a callback stopped the training."""
 
     def begin(self) -> tuple[int, State]:
         """The step and state to start from: those of the folder's checkpoint, if there is one."""
@@ -68,7 +72,7 @@ class Recorder:
         for i, message in self.fleet.failures(now).items():
             if i not in self.failures:
                 self.failures[i] = message
-                say(f"warning: {message}")
+                warn(message)
         every = self.fleet.policies(now.state)
         policies = {i: policy for i, policy in enumerate(every) if i not in self.failures}
         if not policies:  # the last checkpoint stays: it is the last good one
@@ -84,22 +88,19 @@ class Recorder:
         if pending and (wait or pending.scores is None or pending.scores.done()):
             self._record(pending)
             self.pending = None
+            if self.stopped is not None:
+                say(f"training stopped at step {pending.now.step}: {self.stopped}")
+                raise StopTraining(self.stopped)
 
     def _record(self, pending: Pending) -> None:
         """Write everything; the checkpoint comes last, as the process may be killed anywhere."""
-        now, measures, policies, scores = pending
+        now, _, policies, scores = pending
         results = scores.result() if scores else [{}] * len(self.fleet.members)
-        rows = []
-        for i, policy in policies.items():
-            result = results[i]
-            if result and result["return"] >= self._best_return(i):
-                self._keep("best", i, policy)
-            if measures[CRITERION][i] <= self._least_error(i):
-                self._keep("selected", i, policy)
-            self._keep("last", i, policy)
-            rows.append({"step": now.step, "run": i, "seed": self.fleet.members[i].seed, **result})
-            for found in (now.metrics, measures):
-                rows[-1] |= {name: float(values[i]) for name, values in sorted(found.items())}
+        rows = tuple(self._row(pending, run, results[run]) for run in policies)
+        moment = Moment(now.step, rows, policies, tuple(self.rows))
+        rows, self.stopped = called(self.callbacks, moment)
+        for row in rows:
+            self._keep_policy(row, policies[row["run"]])
         self.rows.extend(rows)
         for log in self.loggers:
             log(rows)
@@ -107,6 +108,23 @@ class Recorder:
             self.files[METRICS] = self.folder.write_rows(self.rows)
             checkpoint = Checkpoint(now.step, now.state, self.failures, self.files)
             self.folder.write_checkpoint(checkpoint)
+
+    def _row(self, pending: Pending, run: int, scores: Mapping[str, Any]) -> Row:
+        """The row of a run: what identifies it, its scores, its losses and its measures."""
+        row: Row = {"step": pending.now.step, "run": run, "seed": self.fleet.members[run].seed}
+        row |= scores
+        for found in (pending.now.metrics, pending.measures):
+            row |= {name: float(values[run]) for name, values in sorted(found.items())}
+        return row
+
+    def _keep_policy(self, row: Row, policy: Policy) -> None:
+        """Keep the policy of a row as the last one and, if it is better, as the others."""
+        run = row["run"]
+        if "return" in row and row["return"] >= self._best_return(run):
+            self._keep("best", run, policy)
+        if np.inf > badness(row) <= self._least_badness(run):
+            self._keep("selected", run, policy)
+        self._keep("last", run, policy)
 
     def all_policies(self, which: str) -> list[Policy]:
         """The `last`, `best` or `selected` policy of each run, or else its last one."""
@@ -120,9 +138,8 @@ class Recorder:
         returns = [row["return"] for row in self.rows if row["run"] == run and "return" in row]
         return float(np.nanmax([-np.inf, *returns]))
 
-    def _least_error(self, run: int) -> float:
-        errors = [row[CRITERION] for row in self.rows if row["run"] == run]
-        return float(np.nanmin([np.inf, *errors]))
+    def _least_badness(self, run: int) -> float:
+        return min((badness(row) for row in self.rows if row["run"] == run), default=np.inf)
 
     def _keep(self, which: str, run: int, policy: Policy) -> None:
         self.policies[which, run] = policy

@@ -1,9 +1,10 @@
 """The choice among runs, and among the checkpoints of a run, by offline measures alone.
 
-The criterion is the policy's error on the demonstrations: the distance of its actions there from
-those that `diagnostics.infer_actions` finds in the logs. It looks at the policy itself and not at
-the losses of its training. So runs with any hyperparameters and algorithms can be compared.
-docs/select.md says how far to trust it.
+There are two criteria. The first is the rehearsal of the policy in a world that is learned from the
+logs (`training.rehearsal`). The second is the policy's error on the demonstrations: the distance of
+its actions there from those that `diagnostics.infer_actions` finds in the logs. Both look at the
+policy itself and not at the losses of its training. So runs with any hyperparameters and algorithms
+can be compared. docs/select.md says how far to trust them.
 """
 
 import math
@@ -17,12 +18,14 @@ from lobsdice.training.checkpoint import METRICS
 from lobsdice.training.folder import RunFolder
 from lobsdice.training.loggers import Row
 
-#: The column of metrics.csv that decides; smaller is better.
+#: The column of metrics.csv with the error on the demonstrations; smaller is better.
 CRITERION = "demonstration_error"
+#: The column with the score of a rehearsal, of runs that keep policies by it; larger is better.
+REHEARSAL = "rehearsal"
 #: Other columns that are reported, if the algorithm logs them.
 BESIDE = ("action_error", "expert_distance", "flow_residual", "effective_share")
 #: The columns that are read. Returns and scores are not among them.
-COLUMNS = ("step", "run", "seed", CRITERION, *BESIDE)
+COLUMNS = ("step", "run", "seed", CRITERION, REHEARSAL, *BESIDE)
 
 #: The rows on which a run was measured: the data's fingerprint, and True if rows were held out.
 MeasuredOn = tuple[str, bool | None]
@@ -66,8 +69,16 @@ class Choice(NamedTuple):
     candidates: list[Candidate]
 
 
+def badness(row: Row) -> float:
+    """The measure by which a run keeps its `selected` policy; smaller is better."""
+    found = 1 - row[REHEARSAL] if REHEARSAL in row else row[CRITERION]
+    return float(found) if math.isfinite(found) else math.inf
+
+
 def select(folders: Iterable[str | Path], *, checkpoints: bool = False) -> list[Candidate]:
-    """Rank the runs of some folders at their last checkpoints, or at all of them, the best first.
+    """Rank the runs of some folders by their error on the demonstrations, the best first.
+
+    They are ranked at their last checkpoints, or at all. `rehearse` is the better criterion.
 
     Only offline measures count: returns and scores are not read. The runs must have learned from
     the same rows, because measures on different rows do not compare. Of each run, training keeps
@@ -128,7 +139,8 @@ def _candidates(folder: RunFolder) -> list[Candidate]:
 
 def _of_run(folder: RunFolder, rows: Sequence[Row]) -> list[Candidate]:
     errors = [_error(folder, row) for row in rows]
-    least = max(i for i, error in enumerate(errors) if error == min(errors))
+    bad = [badness(row) for row in rows]
+    least = max(i for i, value in enumerate(bad) if value == min(bad))
     last = len(rows) - 1
     return [
         Candidate(

@@ -1,6 +1,7 @@
 """Compare and check settings: nested plain data, such as config.json holds."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -70,6 +71,19 @@ def fits(value: Any, hint: Any) -> bool:
     if hint is int:
         return isinstance(value, int) and not isinstance(value, bool)
     return isinstance(value, hint) if hint in (str, bool, NoneType, dict) else True
+
+
+def as_words(options: Any) -> list[str]:
+    """The words of a command line that set the options which differ from their defaults."""
+    found = []
+    for field in fields(options):
+        value = getattr(options, field.name)
+        if value == field.default:
+            continue
+        found.append(f"--{field.name.replace('_', '-')}")
+        if value is not True:
+            found += map(str, value if isinstance(value, tuple | list) else [value])
+    return found
 
 
 def wrong_field(kind: type, values: Mapping[str, Any]) -> str | None:

@@ -137,7 +137,8 @@ def test_a_task_prepares_its_data_once(hopper):
 
 def test_labels_are_the_actions_of_the_demonstrations(hopper):
     expert, labelled = hopper.labelled_data.expert, hopper.labelled_data.labelled
-    np.testing.assert_array_equal(np.stack([labelled.s, labelled.s_next]), np.stack(expert))
+    np.testing.assert_array_equal(labelled.s, expert.s)
+    np.testing.assert_array_equal(labelled.s_next, expert.s_next)
     np.testing.assert_array_equal(labelled.a, hopper.labelled.actions)  # Hopper's are in [-1, 1]
 
 

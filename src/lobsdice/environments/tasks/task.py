@@ -118,7 +118,7 @@ def cached(
     spec: Spec, counts: Mapping[str, int], *, seed: int, workers: int | None = None
 ) -> dict[str, Episodes]:
     """At least the first `counts[source]` episodes of each source. Missing ones are collected."""
-    folder = cache_folder() / "tasks" / f"{spec.name}-{fingerprint(spec, seed)}"
+    folder = _folder(spec, seed)
     kept = {source: _read(folder / f"{source}.npz") for source in counts}
     missing = {
         source: range(sum(map(len, kept[source])), count) for source, count in counts.items()
@@ -128,6 +128,15 @@ def cached(
     episodes = {s: concatenate([*kept[s], *([new[s]] if s in new else [])]) for s in counts}
     _keep(folder, {source: episodes[source] for source in new})
     return episodes
+
+
+def cached_files(spec: Spec, *, seed: int) -> list[Path]:
+    """The files of the episodes that were collected so far."""
+    return sorted(_folder(spec, seed).glob("*.npz"))
+
+
+def _folder(spec: Spec, seed: int) -> Path:
+    return cache_folder() / "tasks" / f"{spec.name}-{fingerprint(spec, seed)}"
 
 
 def _keep(folder: Path, episodes: Mapping[str, Episodes]) -> None:

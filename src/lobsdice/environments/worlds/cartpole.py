@@ -34,6 +34,11 @@ class CartPole(CartPoleEnv):
             self.state[3] += self.push * self.np_random.standard_normal()
         return super().step(action)
 
+    def place(self, observation: np.ndarray) -> bool:
+        """Move to an observed state, to draw it."""
+        self.state = np.asarray(observation, np.float64)
+        return True
+
     def render(self) -> Any:
         assert self.state is not None, "call reset first"
         x, _, angle, _ = self.state.tolist()

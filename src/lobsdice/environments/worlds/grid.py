@@ -98,6 +98,12 @@ class Grid(gymnasium.Env[State, np.int64]):
         observation = self._observations[state].copy()
         return observation, float(success), self._final[state], False, {"success": success}
 
+    def place(self, observation: np.ndarray) -> bool:
+        """Move to the cell nearest to an observation, to draw it; True if it is there."""
+        away = np.abs(self._observations - observation).max(axis=1)
+        self._state = int(away.argmin())
+        return bool(away.min() < 0.5)
+
     def render(self) -> Any:
         picture = Raster(-0.5, -0.5, SIZE - 0.5, SIZE - 0.5)
         colours = {"#": GREY, "X": RED, "G": GREEN}

@@ -71,6 +71,11 @@ class PointMaze(gymnasium.Env[State, Action]):
         self._observation = np.concatenate(parts).astype(np.float32)
         return self._observation
 
+    def place(self, observation: np.ndarray) -> bool:
+        """Draw an observed state from now on; the simulation itself stays where it is."""
+        self._observation = np.asarray(observation, np.float32)
+        return True
+
     def render(self) -> Any:
         half = SIZE / 2
         picture = Raster(-half, -half, half, half)

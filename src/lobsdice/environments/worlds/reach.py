@@ -68,6 +68,12 @@ class Reach(gymnasium.Env[State, Action]):
         observation = np.array(self._state, np.float32)
         return observation, float(success), crash or success, False, {"success": success}
 
+    def place(self, observation: np.ndarray) -> bool:
+        """Move to an observed state, to draw it."""
+        x, y, vx, vy = map(float, observation)
+        self._state = (x, y, vx, vy)
+        return True
+
     def render(self) -> Any:
         picture = Raster(-BORDER, -BORDER, BORDER, BORDER)
         picture.disk(*GOAL, GOAL_RADIUS, GREEN)

@@ -1,0 +1,227 @@
+"""Rehearsed episodes beside the demonstrations.
+
+A state pair is compared in s and in s' - s, each in units of its standard deviation in the logs. A
+rehearsed pair is *near* if it is no farther from the demonstrations than these are from each other.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Bool, Float32, Float64, Int64
+
+from lobsdice.data.episodes import Episodes
+from lobsdice.data.neighbours import nearest, spacings
+from lobsdice.environments.learned import LearnedWorld, States
+from lobsdice.training.rehearsal.rollouts import Rollouts
+
+#: A pair is near if its distance is at most this many times the demonstrations' own spacing.
+REACH = 1.5
+#: Added to distances that may be zero; the second for each root of a feature.
+LEAST, FEW = 1e-3, 0.05
+#: Directions along which distributions are compared, and quantiles along each.
+DIRECTIONS, QUANTILES = 64, 101
+
+Pairs = Float32[np.ndarray, "_ pair"]
+#: Points, and the mass of each.
+Weighted = tuple[Pairs, Float64[np.ndarray, " _"]]
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """The demonstrations, as rehearsed episodes are compared with them."""
+
+    episodes: Episodes
+    world: LearnedWorld
+
+    @cached_property
+    def states(self) -> States:
+        """All demonstrated states, normalised."""
+        return self.world.normaliser(self.episodes.observations)
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """All demonstrated pairs."""
+        rows = self.episodes.step_rows
+        return pairs_of(self.world, self.states[rows], self.states[rows + 1])
+
+    @cached_property
+    def spacing(self) -> float:
+        """How far the demonstrations are from each other: most pairs are nearer to another one."""
+        return _spacing(self.pairs, self.episodes.step_episodes)
+
+    @cached_property
+    def usual(self) -> float:
+        """The usual distance of a demonstrated pair from the next demonstration."""
+        group = self.episodes.step_episodes
+        if len(self.episodes) < 2:
+            group = _tenths(len(self.pairs))
+        found, _ = nearest(self.pairs, self.pairs, excluded=(group, group))
+        # Demonstrations of a world with few states repeat one another.
+        return float(np.median(found)) + FEW * float(np.sqrt(self.pairs.shape[1]))
+
+    @cached_property
+    def finals(self) -> States:
+        """The final states of the demonstrations that terminated."""
+        return self.states[self.episodes.ends[self.episodes.terminated]]
+
+    @cached_property
+    def final_reach(self) -> float:
+        """How far a final state may be from those of the demonstrations.
+
+        It is the largest distance of one from the next, and the length of a last step: episodes end
+        somewhere on the step that crosses a border.
+        """
+        if not len(self.finals):
+            return 0.0
+        last = self.episodes.ends[self.episodes.terminated]
+        step = np.median(np.linalg.norm(self.states[last] - self.states[last - 1], axis=1))
+        group = np.arange(len(self.finals))
+        apart, _ = nearest(self.finals, self.finals, excluded=(group, group))
+        return float(step + np.max(apart, where=np.isfinite(apart), initial=0.0))
+
+    @cached_property
+    def own_distance(self) -> float:
+        """The mean distance of a demonstration from the others, as `Comparison.apart` measures."""
+        episode = self.episodes.step_episodes
+        if len(self.episodes) < 2:  # halves of the only one, of alternating blocks
+            episode = np.arange(len(self.pairs)) * 10 // max(len(self.pairs), 1) % 2
+        found = [
+            sliced(*(_alike(self.pairs[mine]) for mine in (episode == i, episode != i)))
+            for i in np.unique(episode)
+        ]
+        return float(np.mean(found)) + LEAST
+
+    @property
+    def ending(self) -> bool:
+        """True if most demonstrations terminated, rather than being cut off."""
+        return bool(self.episodes.terminated.mean() > 0.5)
+
+
+def _spacing(rows: Float32[np.ndarray, "n width"], group: np.ndarray) -> float:
+    """The spacing of rows from different groups; with one group, that of rows far apart in time."""
+    if len(np.unique(group)) < 2:
+        group = _tenths(len(rows))
+    return spacings(rows, group, np.arange(0))[1]
+
+
+def _tenths(n: int) -> Int64[np.ndarray, " n"]:
+    """Ten blocks of rows, which stand for demonstrations if there is only one."""
+    return np.arange(n) * 10 // max(n, 1)
+
+
+def pairs_of(world: LearnedWorld, s: States, s_next: States) -> Pairs:
+    """State pairs as they are compared."""
+    return np.concatenate([s, (s_next - s) / world.move_scale], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Rehearsed episodes of a policy beside the demonstrations."""
+
+    shown: Shown
+    rollouts: Rollouts
+
+    @cached_property
+    def taken(self) -> Bool[np.ndarray, "n steps"]:
+        """True for the steps before an episode stopped."""
+        return np.arange(self.rollouts.horizon) < self.rollouts.steps[:, None]
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """The rehearsed pairs of all episodes, one after the other."""
+        states = self.rollouts.states
+        return pairs_of(self.shown.world, states[:, :-1][self.taken], states[:, 1:][self.taken])
+
+    @cached_property
+    def distances(self) -> Float64[np.ndarray, "n steps"]:
+        """The distance of each step from the nearest demonstrated pair; infinite after the last."""
+        found = np.full(self.taken.shape, np.inf)
+        if len(self.pairs):
+            found[self.taken] = nearest(self.pairs, self.shown.pairs)[0]
+        return found
+
+    @cached_property
+    def near(self) -> Bool[np.ndarray, "n steps"]:
+        """True for the steps that are near the demonstrations."""
+        return self.distances <= REACH * self.shown.spacing
+
+    @cached_property
+    def finished(self) -> Bool[np.ndarray, " n"]:
+        """True for episodes that end as demonstrations do: in such a state, or not at all."""
+        rollouts = self.rollouts
+        if not self.shown.ending:
+            return ~rollouts.ended & ~rollouts.guessing
+        last = rollouts.states[:, -1]
+        distance, _ = nearest(last, self.shown.finals)
+        return rollouts.ended & (distance <= REACH * self.shown.final_reach)
+
+    @cached_property
+    def failed(self) -> Bool[np.ndarray, " n"]:
+        """True for episodes that end as no demonstration does."""
+        return self.rollouts.ended & ~self.finished
+
+    def nearness(self) -> float:
+        """How near the demonstrations an episode is, on average over its time: from 0 to 1.
+
+        A step counts exp(-d²/8u²), where u is the usual distance between demonstrations. After an
+        end like theirs all time counts as 1. After another end, and where the model is guessing, it
+        counts as 0.
+        """
+        steps, horizon = self.rollouts.steps, self.rollouts.horizon
+        inside = np.exp(-0.5 * (self.distances / (2 * self.shown.usual)) ** 2).sum(axis=1)
+        after = np.where(self.finished, horizon - steps, 0)
+        return float(np.mean((inside + after) / horizon))
+
+    def stay(self) -> Float64[np.ndarray, " n"]:
+        """The steps of each episode before it leaves the demonstrations for good."""
+        away = np.cumsum(~self.near & self.taken, axis=1) / (1 + np.arange(self.near.shape[1]))
+        left = (away > 0.5) & self.taken
+        return np.where(left.any(axis=1), left.argmax(axis=1), self.rollouts.steps).astype(float)
+
+    def apart(self) -> float:
+        """The distance of the distribution of pairs from that of the demonstrations.
+
+        It is the mean over random directions of the Wasserstein distance along each (Bonneel et
+        al., 2015). An episode that ended stays in its last state until the horizon.
+        """
+        return sliced(*(self._lasting(x) for x in ("rehearsed", "shown")))
+
+    def _lasting(self, which: str) -> Weighted:
+        """Pairs with their shares, and a pair without movement for the time after each end."""
+        horizon, world = self.rollouts.horizon, self.shown.world
+        if which == "rehearsed":
+            rows, steps = self.pairs, self.rollouts.steps
+            last, over = self.rollouts.states[:, -1], self.rollouts.ended
+            episode = np.repeat(np.arange(len(steps)), steps)
+        else:
+            episodes = self.shown.episodes
+            rows, steps, over = self.shown.pairs, episodes.lengths, episodes.terminated
+            last, episode = self.shown.states[episodes.ends], episodes.step_episodes
+        after = np.where(over, np.maximum(horizon - steps, 0), 0)
+        total = np.maximum(steps + after, 1)
+        mass = np.concatenate([1 / total[episode], after / total])
+        return np.concatenate([rows, pairs_of(world, last, last)]), mass / mass.sum()
+
+
+def _alike(rows: Pairs) -> Weighted:
+    return rows, np.full(len(rows), 1 / len(rows))
+
+
+def sliced(one: Weighted, other: Weighted) -> float:
+    """The sliced Wasserstein distance of two weighted sets of points."""
+    random = np.random.default_rng(0)
+    directions = random.normal(size=(one[0].shape[1], DIRECTIONS)).astype(np.float32)
+    directions /= np.linalg.norm(directions, axis=0)
+    levels = (np.arange(QUANTILES) + 0.5) / QUANTILES
+    found = [
+        np.mean(np.abs(_quantiles(a, one[1], levels) - _quantiles(b, other[1], levels)))
+        for a, b in zip((one[0] @ directions).T, (other[0] @ directions).T, strict=True)
+    ]
+    return float(np.mean(found))
+
+
+def _quantiles(x: np.ndarray, mass: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    order = np.argsort(x)
+    place = np.searchsorted(np.cumsum(mass[order]), levels)
+    return x[order][np.minimum(place, len(x) - 1)]

@@ -1,0 +1,175 @@
+"""An ensemble that learns how the logs' world moves, in the training loop of all algorithms.
+
+Each member maximises the likelihood of the movements s' - s in the logs, as a mixture of Gaussians
+whose parameters depend on s and a (Bishop, 1994; ensembles as in Chua et al., 2018). It also learns
+to tell final states from the others. Members differ in their first weights and in their batches.
+"""
+
+from dataclasses import replace
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+
+from lobsdice.algorithms.base import Defaults, Metrics, at_least, hyperparameters
+from lobsdice.algorithms.batch import Batch, beside
+from lobsdice.algorithms.networks import MLP, lacking
+from lobsdice.console import progress
+from lobsdice.data.prepare import Data
+from lobsdice.data.rows import column_range
+from lobsdice.data.spaces import ActionSpace
+from lobsdice.environments.learned import LOG_STD_BOUNDS, MARGIN, Layers, LearnedWorld
+from lobsdice.training.draws import held_out_rows
+from lobsdice.training.engine import Member, Options
+from lobsdice.training.fleet import Fleet, iterate
+from lobsdice.training.folder import fingerprint
+from lobsdice.training.rehearsal.quality import measure
+
+#: Networks in an ensemble.
+MEMBERS = 5
+#: Steps and batch size of learning. Each step of each member sees a batch of rows.
+STEPS, BATCH = 6000, 256
+#: The mass of an end in a batch, where a step has 1: ends are few and must be learned all the same.
+END_MASS = 10.0
+#: Members may differ by this many times what 99 % of the held-out rows have.
+SLACK = 2.0
+#: Movements of constant features have at least this scale.
+LEAST = 1e-4
+
+
+class World(eqx.Module):
+    """The networks of one member. The averages of their weights are kept."""
+
+    move: MLP
+    end: MLP
+
+
+class Nets(NamedTuple):
+    policy: World
+    """Not a policy, but what the training loop averages."""
+
+
+@hyperparameters
+class Dynamics(Defaults):
+    """A member of the ensemble, in the form of an algorithm. It is not among `ALGORITHMS`."""
+
+    goes_on: ClassVar[bool] = True
+
+    rate: float = at_least(0, default=1e-3)
+    gamma: float = END_MASS / (1 + END_MASS)
+    """With this value a row of an end has the mass `END_MASS` in a batch."""
+    width: int = at_least(1, default=128)
+    parts: int = at_least(1, default=3)
+    """Gaussians in a mixture."""
+    move_scale: tuple[float, ...] = ()
+
+    def init(self, key: Key[Array, ""], state_size: int, space: ActionSpace) -> Nets:
+        k_move, k_end = jax.random.split(key)
+        outputs, inputs = self.parts * (1 + 2 * state_size), state_size + space.feature_size
+        move = MLP(k_move, inputs, self.width, self.width, outputs)
+        return Nets(World(move, MLP(k_end, state_size, self.width, self.width, 1)))
+
+    def loss(
+        self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: int
+    ) -> tuple[Float[Array, ""], Metrics]:
+        del key, penalised
+        s, a, s_next = batch.offline
+        final = lacking(a)
+        world, seen = nets.policy, beside(s, self._features(a, world_inputs(nets) - s.shape[1]))
+        moved = (s_next - s) / jnp.asarray(self.move_scale)[None]
+        likelihood = jnp.where(final, 0.0, log_likelihood(world.move(seen), moved))
+        move_loss = -jnp.sum(likelihood) / jnp.maximum(jnp.sum(~final), 1)
+        logit = world.end(s)[:, 0]
+        end_loss = jnp.mean(jnp.where(final, jax.nn.softplus(-logit), jax.nn.softplus(logit)))
+        return move_loss + end_loss, {"move_loss": move_loss, "end_loss": end_loss}
+
+    def rates(self, step: Int[Array, ""]) -> Any:
+        return Nets(self.rate)  # pyright: ignore[reportArgumentType]
+
+    @staticmethod
+    def _features(a: Any, size: int) -> Float[Array, "n features"]:
+        if jnp.issubdtype(a.dtype, jnp.integer):
+            return jax.nn.one_hot(a, size)
+        return jnp.where(jnp.isnan(a), 0.0, a)
+
+
+def world_inputs(nets: Nets) -> int:
+    """The number of inputs of the network of movements."""
+    return nets.policy.move.weights[0].shape[-2]
+
+
+def log_likelihood(
+    output: Float[Array, "n outputs"], moved: Float[Array, "n state"]
+) -> Float[Array, " n"]:
+    """log p(s' - s | s, a) of the mixtures that a network's output stands for."""
+    size = moved.shape[1]
+    parts = output.shape[1] // (1 + 2 * size)
+    log_share = jax.nn.log_softmax(output[:, :parts])
+    mean, log_std = jnp.split(output[:, parts:].reshape(-1, parts, 2 * size), 2, axis=-1)
+    log_std = jnp.clip(log_std, *LOG_STD_BOUNDS)
+    z = (jnp.expand_dims(moved, 1) - mean) * jnp.exp(-log_std)
+    gaussian = jnp.sum(-0.5 * (z**2 + jnp.log(2 * jnp.pi)) - log_std, axis=-1)
+    return jax.nn.logsumexp(log_share + gaussian, axis=-1)
+
+
+def learn_world(
+    data: Data,
+    *,
+    members: int = MEMBERS,
+    steps: int = STEPS,
+    batch_size: int = BATCH,
+    width: int = 128,
+) -> LearnedWorld:
+    """Learn the world of some logs. One row in sixteen is held out, to measure the errors."""
+    moved = data.offline.s_next - data.offline.s
+    scale = moved.std(axis=0) + LEAST
+    dynamics = Dynamics(width=width, move_scale=tuple(map(float, scale)))
+    options = Options(
+        steps=steps, batch_size=batch_size, average=0.99, cooldown=0.5, terminal="stay"
+    )
+    fleet = Fleet(tuple(Member(dynamics, i, 0, options) for i in range(members)), (data,))
+    with progress("Learning the logs' world", steps) as advance:
+        *_, last = iterate(fleet, every=steps, on_steps=advance)
+    if failures := fleet.failures(last):
+        raise ValueError(next(iter(failures.values())))
+    nets = jax.device_get(last.state.average)
+    return with_quality(_assemble(data, nets, scale), data)
+
+
+def _assemble(data: Data, nets: World, scale: np.ndarray) -> LearnedWorld:
+    def layers(net: MLP) -> Layers:
+        return tuple(zip(map(_plain, net.weights), map(_plain, net.biases), strict=True))
+
+    low, high = column_range(data.offline.observations)
+    slack = MARGIN * (high - low)
+    raw = data.init * data.normaliser.scale + data.normaliser.mean
+    return LearnedWorld(
+        move=layers(nets.move),
+        end=layers(nets.end),
+        normaliser=data.normaliser,
+        action_space=data.action_space,
+        move_scale=_plain(scale),
+        low=_plain(low - slack),
+        high=_plain(high + slack),
+        starts=_plain(raw[:: max(1, len(raw) // 1000)]),
+        end_mass=END_MASS,
+        limit=np.inf,
+        about={},
+    )
+
+
+def with_quality(world: LearnedWorld, data: Data) -> LearnedWorld:
+    """The world with its errors on held-out rows, and the limit of disagreement that they give."""
+    rows = held_out_rows(data.offline.size)
+    rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), 4096)).astype(int)]
+    found, apart = measure(world, data, rows)
+    limit = SLACK * float(np.quantile(apart, 0.99)) + LEAST
+    about = {"fingerprint": fingerprint(data), "rows": data.offline.size, "quality": found}
+    return replace(world, limit=limit, about=about)
+
+
+def _plain(x: Any) -> np.ndarray:
+    return np.asarray(x, np.float32)

@@ -1,0 +1,132 @@
+"""What a run folder keeps of a rehearsal.
+
+world.safetensors        the learned world
+rehearsal.json           the verdict on each rehearsed policy, and the quality of the world
+rehearsal.safetensors    some rehearsed episodes of each policy, for the report
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from lobsdice.data.episodes import Episodes
+from lobsdice.data.files import atomic
+from lobsdice.environments.learned import WORLD, LearnedWorld, load_world
+from lobsdice.errors import LobsDICEError
+from lobsdice.training.rehearsal.verdict import Rehearsed
+from lobsdice.training.settings import misfit
+
+VERDICTS, ROLLOUTS = "rehearsal.json", "rehearsal.safetensors"
+#: Rehearsed episodes of each policy that are kept, and steps of each at most.
+KEPT, LONGEST = 12, 500
+#: The parts of rehearsal.json that are read again.
+SHAPE = {"recordings": str, "world": dict, "policies": [{"policy": str, "digest": str}]}
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A rehearsed policy in a run folder."""
+
+    policy: str
+    """The path of its file within the folder."""
+    digest: str
+    """A hash of that file: another policy needs a new rehearsal."""
+    rehearsed: Rehearsed
+
+
+def digest_of(path: Path) -> str:
+    """The hash of a file."""
+    return hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
+
+
+def recordings_digest(expert: Episodes, offline: Episodes) -> str:
+    """The hash of demonstrations and logs, whatever was made of them."""
+    digest = hashlib.blake2b(digest_size=16)
+    parts = [expert.observations, expert.lengths, expert.terminated]
+    parts += [offline.observations, offline.lengths, offline.terminated, offline.actions]
+    for part in parts:
+        array = np.ascontiguousarray(part)
+        digest.update(f"{array.shape}{array.dtype}".encode())
+        digest.update(array.data)
+    return digest.hexdigest()
+
+
+def keep(folder: Path, world: LearnedWorld, recordings: str, found: Sequence[Kept]) -> None:
+    """Write a rehearsal to a run folder."""
+    world.save(folder / WORLD)
+    with atomic(folder / ROLLOUTS) as temporary:
+        temporary.write_bytes(save(_arrays(found)))
+    policies = [
+        {"policy": one.policy, "digest": one.digest, **one.rehearsed.verdict.to_plain()}
+        for one in found
+    ]
+    report = {"recordings": recordings, "world": world.about, "policies": policies}
+    with atomic(folder / VERDICTS) as temporary:
+        temporary.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+
+
+def _arrays(found: Sequence[Kept]) -> dict[str, np.ndarray]:
+    """The first episodes of each policy: states in the user's units, lengths, and what is near."""
+    arrays = {}
+    for one in found:
+        comparison = one.rehearsed.comparison
+        rollouts, world = comparison.rollouts, comparison.shown.world
+        some = np.linspace(0, len(rollouts.steps) - 1, min(KEPT, len(rollouts.steps))).astype(int)
+        arrays |= {
+            f"{one.policy}/states": world.raw(rollouts.states[some, : LONGEST + 1]),
+            f"{one.policy}/steps": np.minimum(rollouts.steps[some], LONGEST),
+            f"{one.policy}/near": comparison.near[some, :LONGEST],
+            f"{one.policy}/guessing": rollouts.guessing[some],
+            f"{one.policy}/failed": comparison.failed[some],
+        }
+    return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+
+
+def kept_world(folder: Path, recordings: str) -> LearnedWorld | None:
+    """The world that a folder keeps, if it was learned from these recordings."""
+    path = folder / WORLD
+    if not path.exists():
+        return None
+    try:
+        world = load_world(path)
+    except LobsDICEError:  # it is damaged, and is learned again
+        return None
+    return world if world.about.get("recordings") == recordings else None
+
+
+def kept_report(folder: Path) -> dict[str, Any] | None:
+    """The contents of rehearsal.json; None if there is none."""
+    path = folder / VERDICTS
+    if not path.exists():
+        return None
+    try:
+        report = json.loads(path.read_text(encoding="utf-8"))
+        if wrong := misfit(report, SHAPE):
+            raise ValueError(wrong)
+    except (OSError, ValueError, RecursionError) as error:
+        raise LobsDICEError(
+            f"{path} cannot be read: {error}; `lobsdice rehearse {folder}` writes it again"
+        ) from error
+    return report
+
+
+def kept_rollouts(folder: Path, policy: str) -> Mapping[str, np.ndarray]:
+    """The kept episodes of a policy: states, steps, near, guessing and failed."""
+    path = folder / ROLLOUTS
+    try:
+        arrays = load(path.read_bytes())
+    except (OSError, SafetensorError) as error:
+        raise LobsDICEError(
+            f"{path} cannot be read; `lobsdice rehearse {folder}` writes it again"
+        ) from error
+    names = ("states", "steps", "near", "guessing", "failed")
+    if any(f"{policy}/{name}" not in arrays for name in names):
+        raise LobsDICEError(f"{path} has no rehearsal of {policy}")
+    return {name: arrays[f"{policy}/{name}"] for name in names}

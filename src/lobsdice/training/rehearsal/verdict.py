@@ -1,0 +1,149 @@
+"""What a rehearsal says of a policy: a score, the chance that it works, and a sentence.
+
+The score was chosen in a study on worlds where the truth is known: see docs/select.md.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lobsdice.environments.learned import LearnedWorld
+from lobsdice.errors import plural
+from lobsdice.training.rehearsal.comparison import Comparison
+
+#: A policy is recommended if its score is at least this.
+ENOUGH = 0.75
+#: The logistic function from a score to the chance, fitted on the choosing worlds of the study.
+CHANCE = {"constant": -3.33, "score": 3.54}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The facts of a policy's rehearsal."""
+
+    score: float
+    """From 0, for a policy that does nothing that was demonstrated, to about 1."""
+    chance: float
+    """The estimated probability that the policy does at least half as well as the demonstrator."""
+    starts: int
+    """Rehearsed episodes."""
+    horizon: int
+    """Steps of an episode at most."""
+    finished: int
+    """Episodes that end as the demonstrations do: in such a state, or not at all."""
+    failed: int
+    """Episodes that end as no demonstration does."""
+    guessing: int
+    """Episodes that come to where the model is guessing."""
+    staying: int
+    """Episodes that stay with the demonstrations until they end or the model is guessing."""
+    trusted: int
+    """The median number of steps of an episode before it stops."""
+    near: float
+    """How near the demonstrations the episodes are, on average over their time: from 0 to 1."""
+    apart: float
+    """The distance of all rehearsed pairs from the demonstrated ones, in units of the distance of
+    one demonstration from the others."""
+    ending: bool
+    """True if the demonstrations end by themselves."""
+
+    def to_plain(self) -> dict[str, Any]:
+        """The verdict as JSON can hold it."""
+        return asdict(self) | {"sentence": self.sentence}
+
+    @property
+    def works(self) -> bool:
+        """True if the policy may be tried: it does what was demonstrated, in rehearsal."""
+        return self.score >= ENOUGH
+
+    @property
+    def sentence(self) -> str:
+        """What was seen, with the limits of the model."""
+        steps = plural(self.trusted, "step")
+        said = [
+            f"of {plural(self.starts, 'rehearsed start')} {self.staying} stay with the "
+            f"demonstrations for {steps}"
+        ]
+        if self.ending:
+            said.append(f"{self.finished} end as the demonstrations do")
+        if self.guessing:
+            said.append(f"in {self.guessing} the model is guessing after that")
+        if self.failed:
+            said.append(f"{self.failed} end as no demonstration ends")
+        return "; ".join(said)
+
+
+class Rehearsed(NamedTuple):
+    """The rehearsal of one policy."""
+
+    verdict: Verdict
+    comparison: Comparison
+
+
+def judge(found: Comparison) -> Verdict:
+    """The verdict on a policy from its rehearsed episodes."""
+    rollouts = found.rollouts
+    staying = found.stay() >= rollouts.steps
+    facts = {
+        "starts": len(rollouts.steps),
+        "horizon": rollouts.horizon,
+        "finished": int(found.finished.sum()),
+        "failed": int(found.failed.sum()),
+        "guessing": int(rollouts.guessing.sum()),
+        "staying": int((staying & ~found.failed).sum()),
+        "trusted": int(np.median(rollouts.steps)),
+        "near": found.nearness(),
+        "apart": found.apart() / found.shown.own_distance,
+        "ending": found.shown.ending,
+    }
+    score = score_of(facts)
+    return Verdict(score=score, chance=chance_of(score), **facts)
+
+
+def score_of(facts: dict[str, Any]) -> float:
+    """The score of a policy: how near the demonstrations it stays, if it also covers them.
+
+    A policy that lingers at one demonstrated place is near, but its pairs are spread otherwise.
+    """
+    return facts["near"] / max(facts["apart"], 1.0)
+
+
+def chance_of(score: float) -> float:
+    """The chance that a policy with this score works."""
+    return float(1 / (1 + np.exp(-(CHANCE["constant"] + CHANCE["score"] * score))))
+
+
+def answer(verdicts: Sequence[Verdict]) -> str:
+    """One sentence on some policies, of which the best comes first."""
+    best = verdicts[0]
+    if not best.works:
+        what = "reaches the demonstrated end" if best.ending else "does what was demonstrated"
+        return f"none of these {what} in rehearsal: do not deploy"
+    return f"the first does what was demonstrated: {best.sentence}"
+
+
+def explain(ranked: Sequence[tuple[Path, Rehearsed]]) -> list[str]:
+    """Three sentences on a choice: what to take, why, and how far to trust that."""
+    (path, first), *others = ranked
+    best = first.verdict
+    if not best.works:
+        choice = f"{answer([best])}; the best is {path}, with a score of {best.score:.2f} of 1"
+    else:
+        choice = f"take {path}: its score in rehearsal is {best.score:.2f} of 1"
+    why = f"{best.sentence}"
+    if others:
+        other, second = others[0]
+        why += f"; the next is {other}, with a score of {second.verdict.score:.2f}"
+    return [choice, why, quality_sentence(first.comparison.shown.world)]
+
+
+def quality_sentence(world: LearnedWorld) -> str:
+    """How good a learned world is, on held-out rows."""
+    quality = world.about["quality"]
+    return (
+        f"the learned world explains {1 - quality['unexplained']:.1%} of the movements in "
+        f"held-out rows, and {quality['in_interval']:.0%} of them lie in its 90 % intervals"
+    )

@@ -1,0 +1,104 @@
+"""Scores that are learned: the logits of a discriminator, trained before the runs of a fleet.
+
+In two stages, as TAILO has it (Yan et al., NeurIPS 2023): the first takes the logs for a mixture
+that has something of the expert in it. The episodes with the highest mean logit are then left out,
+and a second discriminator tells the demonstrations from the rest.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float32
+
+from lobsdice.algorithms.stage import Stage
+from lobsdice.console import progress
+from lobsdice.data.prepare import Data
+from lobsdice.data.steps import Observations, Steps, store
+from lobsdice.rewards.kinds import Ratio
+from lobsdice.rewards.scores import Scores, beyond, ended_of, episodes_of
+from lobsdice.training.engine import Member, Options, State
+
+#: The share of all steps in the first stage: 10,000 of 50,000 in TAILO.
+FIRST = 0.2
+#: Episodes whose mean logit is below this quantile are the negatives of the second stage.
+NEGATIVE = 0.8
+#: Rows in a batch at most, and rows that pass through a network at once.
+BATCH, PIECE = 512, 2**15
+
+#: The optional fields of `Data` with one entry for each logged step.
+BY_ROW = ("episode", "ended", "rewards")
+
+Logits = Float32[np.ndarray, " n"]
+#: A function that trains a fleet of discriminators, and tells the number of steps as it goes.
+Fit = Callable[[Sequence[Member], Sequence[Data], Callable[[int], None]], State]
+
+
+def learn_ratios(
+    kind: Ratio, seeds: Sequence[int], which: Sequence[int], datas: Sequence[Data], fit: Fit
+) -> list[Scores]:
+    """The scores of each seed and its dataset (the numbers `which`), trained side by side."""
+    first = round(FIRST * kind.steps) if kind.unlabelled else 0
+    stage = Stage(on_pairs=kind.pairs, width=kind.width)
+    mine = [datas[i] for i in which]
+    with progress("Discriminators", kind.steps) as advance:
+        if first:
+            mixed = replace(stage, unlabelled=True)
+            state = fit(_members(mixed, seeds, which, datas, first), datas, advance)
+            logits = [_at(stage, state, i, data.offline) for i, data in enumerate(mine)]
+            datas, which = list(map(negatives, mine, logits)), range(len(mine))
+        state = fit(_members(stage, seeds, which, datas, kind.steps - first), datas, advance)
+    return [_scores(stage, state, i, data) for i, data in enumerate(mine)]
+
+
+def negatives(data: Data, logits: Logits) -> Data:
+    """The data without the logged episodes that look most like the expert's."""
+    _, episode = np.unique(episodes_of(data), return_inverse=True)
+    mean = np.bincount(episode, logits) / np.bincount(episode)
+    low = mean < np.quantile(mean, NEGATIVE)
+    # One episode is not below itself; then all are negatives.
+    kept = low[episode] if low.any() else np.ones(len(episode), bool)
+    return replace(
+        data,
+        offline=data.offline._replace(row=data.offline.row[kept], a=data.offline.a[kept]),
+        ahead=None,
+        **{name: _some(getattr(data, name), kept) for name in ("source", *BY_ROW)},
+    )
+
+
+def _some(rows: np.ndarray | None, kept: np.ndarray) -> Any:
+    return None if rows is None else rows[kept]
+
+
+def _members(
+    stage: Stage, seeds: Sequence[int], which: Sequence[int], datas: Sequence[Data], steps: int
+) -> list[Member]:
+    rows = min(BATCH, *(data.expert.size for data in datas))
+    options = Options(steps=steps, batch_size=rows, hold_out=False)
+    return [Member(stage, seed, i, options) for seed, i in zip(seeds, which, strict=True)]
+
+
+def _scores(stage: Stage, state: State, run: int, data: Data) -> Scores:
+    steps = _at(stage, state, run, data.offline)
+    final = data.offline.take(np.flatnonzero(ended_of(data))).s_next
+    ends = _at(stage, state, run, store(Observations(final, final)))
+    return Scores(steps, beyond(steps, ends, data))
+
+
+def _at(stage: Stage, state: State, run: int, rows: Steps) -> Logits:
+    """The logits of a run's discriminator at all steps."""
+    net = jax.tree.map(lambda x: x[run], state.nets.policy)
+    pieces = (rows.take(np.arange(rows.size)[i : i + PIECE]) for i in range(0, rows.size, PIECE))
+    found = [
+        np.asarray(_apply(stage, net, Observations(piece.s, piece.s_next)), np.float32)
+        for piece in pieces
+    ]
+    return np.concatenate([np.zeros(0, np.float32), *found])
+
+
+@jax.jit
+def _apply(stage: Stage, net: Any, rows: Observations) -> Any:
+    return net(stage.seen(jax.tree.map(jnp.asarray, rows)))

@@ -1,0 +1,159 @@
+"""Policies in a learned world, beside demonstrations, where the truth is known."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from line_world import EDGE, SAME, SPACE, demonstrations, going, made_world, walks
+
+from lobsdice.data.prepare import prepare
+from lobsdice.environments.learned import Mixture, Rehearsal, load_world
+from lobsdice.errors import LobsDICEError
+from lobsdice.training.rehearsal.comparison import Comparison, Shown, sliced
+from lobsdice.training.rehearsal.dynamics import learn_world
+from lobsdice.training.rehearsal.quality import miscalibration, quantiles
+from lobsdice.training.rehearsal.rehearse import rehearse_policies
+from lobsdice.training.rehearsal.rollouts import first_states, roll_out
+from lobsdice.training.rehearsal.verdict import answer
+
+
+@pytest.fixture(scope="module")
+def learned():
+    """A world learned from wandering logs, most of which fall into the pit."""
+    random = np.random.default_rng(0)
+    actions, starts = random.uniform(-1, 1, 150), random.uniform(-0.5, 0.5, 150)
+    logs = walks(actions, starts, noise=0.5)
+    data = prepare(demonstrations(), logs)
+    return learn_world(data, members=3, steps=500, batch_size=64, width=32)
+
+
+def test_a_policy_that_does_as_demonstrated_works_and_others_do_not():
+    found = rehearse_policies(made_world(), [going(0.8), going(-0.8), going(0.0)], demonstrations())
+    good, wrong, still = (one.verdict for one in found)
+    assert good.works and good.finished == good.starts == 100 and good.failed == 0
+    assert not wrong.works and wrong.failed == 100 and wrong.finished == 0
+    assert not still.works and still.failed == still.finished == 0
+    assert good.score > still.score and good.score > wrong.score
+    assert good.sentence == (
+        f"of 100 rehearsed starts 100 stay with the demonstrations for {good.trusted} steps; "
+        "100 end as the demonstrations do"
+    )
+    assert "100 end as no demonstration ends" in wrong.sentence
+    assert (
+        answer([wrong, still])
+        == "none of these reaches the demonstrated end in rehearsal: do not deploy"
+    )
+    assert answer([good, wrong]).startswith("the first does what was demonstrated: of 100")
+
+
+def test_nothing_is_said_of_what_follows_the_point_where_the_members_disagree():
+    world, policy = made_world(unsure_from=0.5), going(0.8)
+    (found,) = rehearse_policies(world, [policy], demonstrations())
+    assert found.verdict.guessing == 100 and found.verdict.finished == 0
+    assert "in 100 the model is guessing after that" in found.verdict.sentence
+    last = found.comparison.rollouts.states[:, -1, 0]
+    assert (last > 0.4).all() and (last < 0.65).all()
+    episode = Rehearsal(world, 40)
+    episode.reset(seed=0)
+    while not any((stopped := episode.step(np.array([0.8], np.float32)))[2:4]):
+        pass
+    assert episode.why == "the model is guessing" and stopped[2] is False
+
+
+def test_rollouts_follow_the_world_and_stop_at_its_ends():
+    world = made_world()
+    (found,) = roll_out(world, [going(1.0)], first_states(world, demonstrations(), 20), 40)
+    assert found.ended.all() and not found.guessing.any()
+    steps = np.diff(found.states[0, : found.steps[0] + 1, 0])
+    np.testing.assert_allclose(steps, 0.1, atol=0.01)
+    assert (np.abs(found.states[:, -1, 0]) >= EDGE - 0.01).all()
+    assert (found.states[0, found.steps[0] :] == found.states[0, -1]).all()
+
+
+def test_first_states_are_those_of_demonstrations_and_logs():
+    world = made_world(starts=(0.3, 0.4))
+    found = first_states(world, demonstrations(), 40)[:, 0]
+    shown = demonstrations()
+    assert set(found[:10]) == set(shown.observations[shown.starts][:, 0])
+    assert set(found[10:].tolist()) == {np.float32(0.3), np.float32(0.4)}
+
+
+def test_the_nearest_pair_decides_what_is_near():
+    world, shown = made_world(), Shown(demonstrations(), made_world())
+    found = Comparison(
+        shown, roll_out(world, [going(0.8)], first_states(world, demonstrations(), 8), 5)[0]
+    )
+    brute = np.array([np.linalg.norm(shown.pairs - pair, axis=1).min() for pair in found.pairs])
+    np.testing.assert_allclose(found.distances[found.taken], brute, atol=1e-4)
+    assert shown.ending and len(shown.finals) == 5
+
+
+def test_demonstrations_that_never_end_are_met_by_episodes_that_do_not_end():
+    expert = walks([0.02] * 4, [-0.1, 0.0, 0.1, 0.2], noise=0.2, longest=30).without_actions()
+    found = rehearse_policies(made_world(), [going(0.02), going(-1.0)], expert)
+    staying, falling = (one.verdict for one in found)
+    assert not staying.ending and staying.finished == 100 and staying.failed == 0
+    assert falling.failed == 100 and falling.score < staying.score
+
+
+def test_the_sliced_distance_of_two_points_is_the_mean_length_of_their_projections():
+    here, there = np.zeros((1, 2), np.float32), np.array([[3.0, 4.0]], np.float32)
+    mass = np.ones(1)
+    assert sliced((here, mass), (here, mass)) == 0
+    # The mean of |cos| over directions of the plane is 2/π.
+    assert sliced((here, mass), (there, mass)) == pytest.approx(5 * 2 / np.pi, rel=0.1)
+
+
+def test_a_world_is_learned_from_the_logs_and_knows_its_errors(learned):
+    quality = learned.about["quality"]
+    assert quality["unexplained"] < 0.02 and quality["end_error"] < 0.8
+    assert 0.8 < quality["in_interval"] <= 1 and quality["miscalibration"] < 0.25
+    good, wrong = rehearse_policies(
+        learned, [going(0.8), going(-0.8)], demonstrations(), episodes=40
+    )
+    assert good.verdict.finished > 20 and wrong.verdict.failed > 30
+    assert good.verdict.score > wrong.verdict.score + 0.3 and not wrong.verdict.works
+
+
+def test_a_world_is_the_same_after_it_was_written_and_read(learned, tmp_path):
+    learned.save(tmp_path / "world.safetensors")
+    again = load_world(tmp_path / "world.safetensors")
+    s, a = np.zeros((4, 1), np.float32), np.linspace(-1, 1, 4, dtype=np.float32)[:, None]
+    random = [np.random.default_rng(0) for _ in range(2)]
+    member = np.arange(4) % learned.members
+    one, other = (w.step(s, a, member, r) for w, r in zip((learned, again), random, strict=True))
+    for x, y in zip(one, other, strict=True):
+        np.testing.assert_array_equal(x, y)
+    assert again.about == learned.about and again.limit == learned.limit
+    contents = bytearray((tmp_path / "world.safetensors").read_bytes())
+    contents[-3] ^= 1
+    (tmp_path / "world.safetensors").write_bytes(contents)
+    with pytest.raises(LobsDICEError, match=r"not a learned world that lobsdice wrote .*checksum"):
+        load_world(tmp_path / "world.safetensors")
+    with pytest.raises(LobsDICEError, match="there is no such file"):
+        load_world(tmp_path / "none")
+
+
+def test_quantiles_of_draws_from_the_mixture_are_uniform():
+    random = np.random.default_rng(0)
+    n, shares = 4000, np.array([0.3, 0.7])
+    means, stds = np.array([-1.0, 2.0]), np.array([0.5, 1.5])
+    part = random.choice(2, n, p=shares)
+    moved = (means[part] + stds[part] * random.normal(size=n))[:, None].astype(np.float32)
+
+    def spread(values):
+        return np.broadcast_to(values[None, None, :, None], (1, n, 2, 1)).astype(np.float32)
+
+    log_share = np.broadcast_to(np.log(shares), (1, n, 2)).astype(np.float32)
+    right = quantiles(Mixture(log_share, spread(means), spread(stds)), moved)
+    assert np.mean(np.abs(right - 0.5) <= 0.45) == pytest.approx(0.9, abs=0.015)
+    assert miscalibration(right) < 0.02
+    sure = quantiles(Mixture(log_share, spread(means), spread(stds / 4)), moved)
+    assert miscalibration(sure) > 0.05
+
+
+def test_a_policy_with_other_states_is_refused_with_a_sentence():
+    policy = replace(going(0.8), normaliser=SAME._replace(mean=np.zeros(2, np.float32)))
+    with pytest.raises(LobsDICEError, match="takes observations of 2 numbers"):
+        rehearse_policies(made_world(), [policy], demonstrations())
+    assert SPACE.size == 1

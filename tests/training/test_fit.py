@@ -1,0 +1,65 @@
+"""`LobsDICE().fit(...)`: recordings in, a run out."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from worlds import noise
+
+from lobsdice.algorithms import ALGORITHMS, BC, BCO, DemoDICE
+from lobsdice.data.episodes import mixture
+from lobsdice.data.formats import write
+from lobsdice.data.prepare import prepare
+from lobsdice.errors import LobsDICEError
+from lobsdice.training.train import Run, train
+
+DEMOS, LOGS = noise(40, seed=1), noise(80)
+SMALL: dict[str, Any] = {"steps": 2, "every": 2, "batch_size": 4}
+
+
+def same(a: Run, b: Run) -> bool:
+    return a.rows == b.rows and a.policy.to_bytes() == b.policy.to_bytes()
+
+
+@pytest.fixture(scope="module")
+def trained() -> Run:
+    return train(BC(width=4), prepare(DEMOS, LOGS), **SMALL)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_algorithm_has_it(name):
+    assert callable(getattr(ALGORITHMS[name](), "fit", None))
+
+
+def test_it_trains_as_prepare_and_train_do(trained):
+    assert same(BC(width=4).fit(DEMOS, LOGS, **SMALL), trained)
+
+
+def test_files_stand_for_their_episodes(tmp_path, trained):
+    demos, logs, more = (tmp_path / f"{name}.npz" for name in ("demos", "logs", "more"))
+    write(demos, DEMOS.without_actions())
+    write(logs, LOGS)
+    write(more, noise(80, seed=7))
+    assert same(BC(width=4).fit(demos, str(logs), **SMALL), trained)
+    both = prepare(DEMOS, mixture({"logs": LOGS, "more": noise(80, seed=7)}))
+    assert same(BC(width=4).fit(demos, [logs, more], **SMALL), train(BC(width=4), both, **SMALL))
+
+
+def test_actions_of_demonstrations_are_used_where_an_algorithm_needs_them():
+    algorithm = BC(width=4, from_labelled=True)
+    found = algorithm.fit(DEMOS, LOGS, **SMALL)
+    data = prepare(DEMOS, LOGS, labelled=DEMOS)
+    assert same(found, train(algorithm, data, **SMALL))
+    assert same(found, algorithm.fit(DEMOS.without_actions(), LOGS, labelled=DEMOS, **SMALL))
+    with pytest.raises(LobsDICEError, match="DemoDICE learns from demonstrations with actions"):
+        DemoDICE().fit(DEMOS.without_actions(), LOGS, **SMALL)
+
+
+def test_preparation_has_the_names_of_the_command_line(trained):
+    found = BC(width=4).fit(DEMOS, LOGS, subsample=4, **SMALL)
+    assert same(found, train(BC(width=4), prepare(DEMOS, LOGS, every=4), **SMALL))
+    assert found.rows != trained.rows
+    leaking = replace(DEMOS, observations=LOGS.observations[: len(DEMOS.observations)])
+    with pytest.raises(LobsDICEError, match="leak"):
+        BCO().fit(leaking, LOGS, **SMALL)
+    assert BC(width=4).fit(leaking, LOGS, allow_leak=True, **SMALL).policy
