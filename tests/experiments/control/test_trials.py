@@ -2,7 +2,6 @@
 
 import json
 import signal
-import sys
 from collections import Counter
 from dataclasses import asdict
 
@@ -11,6 +10,7 @@ from toy_experiment import PLAN, TOY, read_table
 
 from lobsdice.data.files import write_csv
 from lobsdice.errors import LobsDICEError
+from lobsdice.executors.local import Local
 from lobsdice.experiments.control import fleet, trials as runner
 from lobsdice.experiments.control.grid import Grid, Trial
 from lobsdice.experiments.control.trials import failures, fleets, run_all
@@ -69,7 +69,8 @@ def test_programs_that_train_at_a_time_end_as_they_do_one_by_one(
     hopper = [Trial(name, "hopper", (1, 1, 1), seed=0) for name in ("bc", "bco")]
     trials = [*hopper, Trial("bc", "ant", (1, 1, 1), seed=0)]  # there are no files for Ant
     folders = {jobs: tmp_path / f"{jobs}" for jobs in (1, 2)}
-    found = {j: run_all(trials, PLAN, files, f, jobs=j) for j, f in folders.items()}
+    where = {1: None, 2: Local(2)}
+    found = {j: run_all(trials, PLAN, files, f, executor=where[j]) for j, f in folders.items()}
     assert [row["algorithm"] for row in found[1]] == ["bc", "bco"] and found[1] == found[2]
     assert (folders[1] / "scores.csv").read_bytes() == (folders[2] / "scores.csv").read_bytes()
     ((failed, why),) = failures(folders[2]).items()
@@ -80,9 +81,9 @@ def test_programs_that_train_at_a_time_end_as_they_do_one_by_one(
 
 
 def test_a_program_whose_process_dies_is_written_down(files, tmp_path, monkeypatch):
-    monkeypatch.setattr(runner, "PROGRAM", (sys.executable, "-c", "raise TypeError"))
+    monkeypatch.setattr(runner, "PROGRAM", ("-c", "raise TypeError"))
     with pytest.raises(LobsDICEError, match="no run"):
-        run_all(TOY.trials(), PLAN, files, tmp_path, jobs=2)
+        run_all(TOY.trials(), PLAN, files, tmp_path, executor=Local(2))
     assert len(found := failures(tmp_path)) == 2
     assert set(found.values()) == {"its process died (exit status 1); see log.txt"}
     assert all("TypeError" in log.read_text() for log in tmp_path.glob("runs/*/log.txt"))
@@ -92,7 +93,7 @@ def test_a_program_that_breaks_an_assertion_has_failed(tmp_path):
     fleet = tmp_path / "runs" / "bc-hopper"
     fleet.mkdir(parents=True)
     (fleet / "trials.json").write_text("[]")
-    runner._conclude(fleet, -signal.SIGABRT)
+    runner.conclude(fleet, -signal.SIGABRT)
     assert failures(tmp_path) == {"bc-hopper": "its process died (exit status -6); see log.txt"}
 
 
@@ -102,7 +103,7 @@ def test_a_fleet_that_another_process_trains_has_not_failed(tmp_path, capsys):
         with pytest.raises(SystemExit) as stop, fleet.exit_if_busy(), fleet.failures_written(path):
             locked(path).__enter__()
         assert stop.value.code == fleet.BUSY
-        runner._conclude(path, fleet.BUSY)
+        runner.conclude(path, fleet.BUSY)
     assert "bc-hopper is being trained by another process" in capsys.readouterr().err
     assert not list(path.iterdir())
 
@@ -110,8 +111,8 @@ def test_a_fleet_that_another_process_trains_has_not_failed(tmp_path, capsys):
 def test_a_program_that_a_signal_ended_is_tried_again(files, tmp_path, monkeypatch, capsys):
     with monkeypatch.context() as patch, pytest.raises(LobsDICEError, match="no run"):
         code = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
-        patch.setattr(runner, "PROGRAM", (sys.executable, "-c", code))
-        run_all(TOY.trials(), PLAN, files, tmp_path, jobs=2)
+        patch.setattr(runner, "PROGRAM", ("-c", code))
+        run_all(TOY.trials(), PLAN, files, tmp_path, executor=Local(2))
     assert failures(tmp_path) == {}
     assert capsys.readouterr().err.count("was ended by a signal (Killed), see its log.txt") == 2
     monkeypatch.setattr(fleet, "fleet_of", no_room)

@@ -7,6 +7,7 @@ and offline data take the first ones. In scores the random policy has 0 and the 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.formats import read
 from lobsdice.environments.tasks.table import spec_of
-from lobsdice.environments.tasks.task import cached
+from lobsdice.environments.tasks.task import cached, cached_files
 from lobsdice.errors import LobsDICEError
 
 #: The name of the source of the built-in tasks' episodes.
@@ -38,6 +39,10 @@ class EpisodeSource(Protocol):
         """At least `counts[policy]` episodes of each policy (`expert`, `medium`, `random`)."""
         ...
 
+    def files(self, environment: str, counts: Mapping[str, int]) -> list[Path]:
+        """The files that these episodes are read from."""
+        ...
+
     def place(self, environment: str) -> str:
         """The built-in task or the Gymnasium id to evaluate policies in."""
         ...
@@ -53,6 +58,9 @@ class BuiltIn:
 
     def episodes(self, environment: str, counts: Mapping[str, int]) -> Mapping[str, Episodes]:
         return cached(spec_of(environment), counts, seed=0)
+
+    def files(self, environment: str, counts: Mapping[str, int]) -> list[Path]:
+        return cached_files(spec_of(environment), seed=0)
 
     def place(self, environment: str) -> str:
         return environment
@@ -72,6 +80,11 @@ class Files:
 
     def episodes(self, environment: str, counts: Mapping[str, int]) -> Mapping[str, Episodes]:
         return {source: self._read(environment, source) for source in counts}
+
+    def files(self, environment: str, counts: Mapping[str, int]) -> list[Path]:
+        # Scores need the returns of the expert's and the random policy's.
+        paths = (Path(self._path(environment, who)) for who in {*counts, "expert", "random"})
+        return sorted(path for path in paths if path.is_file())
 
     def place(self, environment: str) -> str:
         title, _, _ = spec_of(environment).environment.partition("-")
@@ -111,6 +124,15 @@ def make_source(name: str) -> EpisodeSource:
         f"the data source {name!r} is none of built-in, d4rl:FOLDER, minari:NAMESPACE, or a path "
         "with {env} and {source} in it"
     )
+
+
+def absolute_name(name: str) -> str:
+    """The name of a source with an absolute path, for programs that start in another folder."""
+    kind, colon, where = name.partition(":")
+    if kind == "d4rl" and colon:
+        return f"d4rl:{Path(where).absolute()}"
+    fixed = Path(name.partition("{")[0] + "x").parent
+    return str(Path(name).absolute()) if "{" in name and fixed.exists() else name
 
 
 @cache

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from lobsdice.data.files import write_csv
 from lobsdice.environments.tasks.behaviour import policies_digest
-from lobsdice.errors import LobsDICEError
+from lobsdice.executors.job import Executor
 from lobsdice.experiments.control.data import POOL
 from lobsdice.experiments.control.episodes import BUILT_IN
 from lobsdice.experiments.control.grid import Grid, Plan, Task, Trial
@@ -73,23 +73,21 @@ def experiment(
     *,
     data: str = BUILT_IN,
     reuse: Sequence[Path] = (),
-    jobs: int = 1,
+    executor: Executor | None = None,
 ) -> list[Path]:
     """Train the runs that are missing, then write the tables and the figure.
 
     Runs in the folders of `reuse`, of this or another experiment, are copied. Longer ones are cut:
-    without a cooldown the first n steps of a longer run are a run of n steps. `jobs` fleets train
-    at a time.
+    without a cooldown the first n steps of a longer run are a run of n steps. Fleets train where
+    the executor says; without one, in this process.
     """
-    if jobs < 1:
-        raise LobsDICEError(f"jobs is {jobs}; it must be at least 1")
     settings = settings_of(name, plan, data)
     lengths = set() if plan.cooldown else {"steps"}
     for other in reuse:
         check_alike(other, settings, apart_from={"experiment", "every"} | lengths)
     trials = EXPERIMENTS[name].trials(grid)
     claim(folder, settings)
-    run_all(trials, plan, data, folder, reuse=reuse, jobs=jobs)
+    run_all(trials, plan, data, folder, reuse=reuse, executor=executor)
     return [folder / SCORES, *write_tables(name, folder), *draw_scores(name, folder)]
 
 

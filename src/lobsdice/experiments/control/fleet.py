@@ -17,10 +17,10 @@ from typing import Any
 from lobsdice import console
 from lobsdice.data.files import atomic
 from lobsdice.environments.evaluate import evaluate, summary
+from lobsdice.executors.program import end_with_parent
 from lobsdice.experiments.control.data import make_data, wanted
 from lobsdice.experiments.control.episodes import EpisodeSource, make_source
 from lobsdice.experiments.control.grid import Plan, Trial
-from lobsdice.experiments.control.processes import end_with_parent
 from lobsdice.policies.policy import Policy
 from lobsdice.training.engine import Member
 from lobsdice.training.fleet import Fleet

@@ -14,35 +14,37 @@ in parts and on several machines, from the CSV files alone.
 import hashlib
 import json
 import signal
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from lobsdice import console
-from lobsdice.data.files import write_csv
-from lobsdice.data.machine import cores
+from lobsdice.data.files import cache_folder, write_csv
 from lobsdice.environments.tasks.table import SOURCES, spec_of
 from lobsdice.errors import LobsDICEError, plural
+from lobsdice.executors import watch
+from lobsdice.executors.job import LOG, Executor, Job, killed, make_job
 from lobsdice.experiments.control import fleet
 from lobsdice.experiments.control.data import wanted
-from lobsdice.experiments.control.episodes import BuiltIn, EpisodeSource, make_source
+from lobsdice.experiments.control.episodes import (
+    BuiltIn,
+    EpisodeSource,
+    absolute_name,
+    make_source,
+)
 from lobsdice.experiments.control.fleet import FAILURE, TRIALS, read_trials
 from lobsdice.experiments.control.grid import IDENTITY, Plan, Trial
-from lobsdice.experiments.control.processes import apart
 from lobsdice.training.folder import RunFolder, read_rows
 from lobsdice.training.loggers import Row
 
-RUNS, SCORES, LOG = "runs", "scores.csv", "log.txt"
+RUNS, SCORES = "runs", "scores.csv"
 #: The program of a process that trains one fleet.
-PROGRAM = (sys.executable, "-P", "-m", fleet.__name__)
+PROGRAM = ("-P", "-m", fleet.__name__)
 SCORE = ("step", "return", "return_std", "score")
 #: The share of an algorithm's weights on the transitions of each source.
 MASS = tuple(f"mass_{source}" for source in SOURCES)
-#: Signals from outside. Others, such as that of a failed assertion, would come again.
-KILLED = [getattr(signal, f"SIG{name}", None) for name in ("KILL", "TERM", "INT", "HUP")]
 #: The column that only a labelled trial has.
 EXPERT_ERROR = "inverse_expert_error"
 
@@ -59,12 +61,13 @@ def run_all(
     folder: Path,
     *,
     reuse: Sequence[Path] = (),
-    jobs: int = 1,
+    executor: Executor | None = None,
 ) -> list[Row]:
     """Train the trials that are not finished, write scores.csv, and return the scores of all.
 
     A failure does not stop the others. `data` is the name of the episodes' source. Runs that the
-    folders of `reuse` have are copied from there. `jobs` fleets train at a time.
+    folders of `reuse` have are copied from there. Without an executor fleets train in this
+    process, one by one.
     """
     source = make_source(data)
     trials = list(dict.fromkeys(trials))  # without repeated ones
@@ -72,8 +75,8 @@ def run_all(
         _adopt(trials, plan, reuse, folder)
     todo = _todo(trials, plan, folder)
     _collect(todo, source)
-    if jobs > 1 and len(todo) > 1:
-        _train_apart(todo, plan, data, min(jobs, len(todo)))
+    if executor is not None:
+        watch.run_all(executor, _jobs(todo, plan, data, executor.cores), len(todo), conclude)
     else:
         for path, group in todo.items():
             _begin(path, group)
@@ -117,30 +120,21 @@ def _collect(todo: Fleets, source: EpisodeSource) -> None:
             source.episodes(environment, counts)
 
 
-def _train_apart(todo: Fleets, plan: Plan, data: str, jobs: int) -> None:
-    """Train `jobs` fleets at a time, each in its own process with its share of the cores."""
-    settings = {"plan": asdict(plan), "data": data, "workers": max(1, cores() // jobs)}
-
-    def commands() -> Iterator[tuple[Path, list[str]]]:
-        for path, trials in todo.items():
-            _begin(path, trials)
-            yield path / LOG, [*PROGRAM, str(path), json.dumps(settings)]
-
-    train_apart(commands(), len(todo), jobs)
-
-
-def train_apart(commands: Iterable[tuple[Path, Sequence[str]]], fleets: int, jobs: int) -> None:
-    """Run the commands of fleets, `jobs` at a time, and report how each ended.
-
-    A command comes with the log in the folder of its fleet.
-    """
-    with (
-        console.progress("Fleets", fleets) as advance,
-        closing(apart(commands, jobs)) as ended,
-    ):
-        for log, status in ended:
-            _conclude(log.parent, status)
-            advance()
+def _jobs(todo: Fleets, plan: Plan, data: str, workers: int) -> Iterator[Job]:
+    """The jobs of the fleets; the folder of each is made when it is drawn."""
+    source, cache = make_source(data), str(cache_folder().absolute())
+    settings = {"plan": asdict(plan), "data": absolute_name(data), "workers": workers}
+    for path, trials in todo.items():
+        _begin(path, trials)
+        needed = wanted(trials).items()
+        yield make_job(
+            PROGRAM,
+            path,
+            settings,
+            steps=plan.steps,
+            data=[file for name, counts in needed for file in source.files(name, counts)],
+            variables={"LOBSDICE_CACHE": cache},
+        )
 
 
 def _begin(path: Path, trials: Sequence[Trial]) -> None:
@@ -148,13 +142,13 @@ def _begin(path: Path, trials: Sequence[Trial]) -> None:
     fleet.write_trials(path, trials)
 
 
-def _conclude(path: Path, status: int) -> None:
+def conclude(path: Path, status: int) -> None:
     """Report how a fleet's process ended; write failure.txt if it died before it could.
 
     A fleet that was killed from outside, such as for lack of memory, has not failed. The next
     command continues it.
     """
-    if -status in KILLED:
+    if killed(status):
         how = f"was ended by a signal ({signal.strsignal(-status)}), see its {LOG}"
         return console.say(f"warning: {path.name} {how}; the same command continues it")
     if status == fleet.BUSY:

@@ -20,6 +20,7 @@ from typing import Any
 
 from lobsdice.data.files import atomic, write_csv
 from lobsdice.errors import LobsDICEError
+from lobsdice.executors.job import Executor
 from lobsdice.experiments.control.experiment import FAILURES
 from lobsdice.experiments.control.trials import SCORES, failures
 from lobsdice.experiments.endings import tables
@@ -39,20 +40,23 @@ MORE = 10
 
 
 def experiment(
-    choice: Choice, settings: Settings, folder: Path, *, jobs: int = 1, exact: bool = True
+    choice: Choice,
+    settings: Settings,
+    folder: Path,
+    *,
+    executor: Executor | None = None,
+    exact: bool = True,
 ) -> list[Path]:
     """Train the runs that are missing, then write the tables and the figure.
 
-    `jobs` fleets train at a time. With `exact`, the grids are solved as well. Tables have all runs
-    of the folder, also of earlier commands.
+    Fleets train where the executor says; without one, in this process. With `exact`, the grids are
+    solved as well. Tables have all runs of the folder, also of earlier commands.
     """
-    if jobs < 1:
-        raise LobsDICEError(f"jobs is {jobs}; it must be at least 1")
     settings.check(choice.arms())
     claim(folder, settings.to_plain() | {"starts": "of each step"})
     arms = claim_arms(folder, choice.arms(), settings)
     demonstrators = measure_demonstrators(folder, choice.worlds, MORE * settings.episodes)
-    run_all(choice.trials(), settings, folder, jobs=jobs)
+    run_all(choice.trials(), settings, folder, executor=executor)
     if exact:
         solve_missing(folder, choice, settings)
     rows = tables.in_order(read_rows(folder / SCORES), arms)

@@ -15,13 +15,13 @@ from typing import Any
 from lobsdice.data.files import atomic
 from lobsdice.environments.evaluate import evaluate, summary
 from lobsdice.environments.tasks.table import spec_of
+from lobsdice.executors.program import end_with_parent
 from lobsdice.experiments.control.fleet import (
     TRIALS,
     exit_if_busy,
     failures_written,
     train_trials,
 )
-from lobsdice.experiments.control.processes import end_with_parent
 from lobsdice.experiments.endings.settings import Arm, Settings, Trial
 from lobsdice.experiments.endings.worlds import make_data, successes
 from lobsdice.policies.policy import Policy

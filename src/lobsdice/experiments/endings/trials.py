@@ -9,7 +9,6 @@ A trial is finished if its last step is in its folder or in scores.csv.
 
 import hashlib
 import json
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -17,18 +16,19 @@ from pathlib import Path
 from typing import Any
 
 from lobsdice import console
-from lobsdice.data.files import write_csv
+from lobsdice.data.files import cache_folder, write_csv
 from lobsdice.data.machine import cores
 from lobsdice.environments.tasks.table import spec_of
-from lobsdice.environments.tasks.task import load
+from lobsdice.environments.tasks.task import cached_files, load
 from lobsdice.errors import LobsDICEError, plural
+from lobsdice.executors import watch
+from lobsdice.executors.job import Executor, Job, make_job
 from lobsdice.experiments.control.trials import (
-    LOG,
     RUNS,
     SCORES,
+    conclude,
     folders,
     fresh_rows,
-    train_apart,
     unfinished,
 )
 from lobsdice.experiments.endings import fleet
@@ -38,7 +38,7 @@ from lobsdice.training.folder import read_rows
 from lobsdice.training.loggers import Row
 
 #: The program of a process that trains one fleet.
-PROGRAM = (sys.executable, "-P", "-m", fleet.__name__)
+PROGRAM = ("-P", "-m", fleet.__name__)
 IDENTITY = ("arm", "world", "seed")
 #: Columns of metrics.csv that go into scores.csv, and the beginning of others that do.
 MEASURED = ("step", "return", "return_std", "score", "success", "drawn_success", "effective_share")
@@ -48,15 +48,21 @@ MASS = "mass_"
 Fleets = dict[Path, list[Trial]]
 
 
-def run_all(trials: Sequence[Trial], settings: Settings, folder: Path, *, jobs: int = 1) -> None:
-    """Train the trials that are not finished, `jobs` fleets at a time, and write scores.csv.
+def run_all(
+    trials: Sequence[Trial],
+    settings: Settings,
+    folder: Path,
+    *,
+    executor: Executor | None = None,
+) -> None:
+    """Train the trials that are not finished, and write scores.csv.
 
-    A failure does not stop the others.
+    A failure does not stop the others. Without an executor fleets train in this process.
     """
     todo = _todo(trials, settings, folder)
     _collect(todo)
-    if jobs > 1 and len(todo) > 1:
-        _train_apart(todo, settings, min(jobs, len(todo)))
+    if executor is not None:
+        watch.run_all(executor, _jobs(todo, settings, executor.cores), len(todo), conclude)
     else:
         for path, group in todo.items():
             _begin(path, group)
@@ -95,18 +101,17 @@ def _collect(todo: Fleets) -> None:
             load(world, seed=seed)
 
 
-def _train_apart(todo: Fleets, settings: Settings, jobs: int) -> None:
-    """Train `jobs` fleets at a time, each in its own process with its share of the cores."""
+def _jobs(todo: Fleets, settings: Settings, share: int) -> Iterator[Job]:
+    """The jobs of the fleets; the folder of each is made when it is drawn."""
     # Evaluations of different fleets seldom coincide, so each may use twice its share.
-    workers = min(cores(), max(1, 2 * cores() // jobs))
-    given = json.dumps({"settings": settings.to_plain(), "workers": workers})
-
-    def commands() -> Iterator[tuple[Path, list[str]]]:
-        for path, trials in todo.items():
-            _begin(path, trials)
-            yield path / LOG, [*PROGRAM, str(path), given]
-
-    train_apart(commands(), len(todo), jobs)
+    given = {"settings": settings.to_plain(), "workers": min(cores(), 2 * share)}
+    variables = {"LOBSDICE_CACHE": str(cache_folder().absolute())}
+    for path, trials in todo.items():
+        _begin(path, trials)
+        worlds = dict.fromkeys((trial.world, trial.seed) for trial in trials)
+        data = [file for world, seed in worlds for file in cached_files(spec_of(world), seed=seed)]
+        steps = settings.steps
+        yield make_job(PROGRAM, path, given, steps=steps, data=data, variables=variables)
 
 
 def _begin(path: Path, trials: Sequence[Trial]) -> None:

@@ -46,6 +46,14 @@ LOOKS = {
     "rce": Look("#8c564b"),
     "lobsdice_mu": Look("#000000"),
     "demodice": Look("#9467bd"),
+    "recoil": Look("#b5651d", "X"),
+    "recoilfo": Look("#e377c2", "X"),
+    "dilo": Look("#17becf", "h"),
+    "seabo": Look("#2ca02c", "<"),
+    "otr": Look("#393b79", ">"),
+    "tailo": Look("#ad494a", "p"),
+    "nearest_trajectory": Look("#637939", "*"),
+    "iql": Look("#a55194", "d"),
 }
 #: Colours of curves in general, in their order.
 COLOURS = (*(look.colour for look in LOOKS.values()), "#bcbd22")

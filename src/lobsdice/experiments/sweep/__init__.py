@@ -1,0 +1,1 @@
+"""Sweeps: a search for hyperparameters with Optuna, in which each round of settings is a fleet."""

@@ -1,0 +1,83 @@
+"""The table of all methods: values of both kinds of experiments in one scale, means and leads."""
+
+import numpy as np
+
+from lobsdice.data.files import write_csv
+from lobsdice.experiments.methods import (
+    METHODS,
+    Extent,
+    collect,
+    leads,
+    markdown,
+    means,
+    write_tables,
+)
+
+
+def ended(method, world, seed, step, share):
+    return {"arm": method, "world": world, "seed": seed, "step": step, "share": share}
+
+
+def scored(method, seed, step, score):
+    task = {"environment": "hopper", "expert": 5, "medium": 500, "random": 500, "fragment": ""}
+    return {"algorithm": method, **task, "seed": seed, "step": step, "score": score}
+
+
+def made(folder):
+    """LobsDICE is 10 ahead in the worlds that end, and 20 behind on hopper."""
+    lead = {"lobsdice": (0.6, 40.0), "seabo": (0.5, 60.0)}
+    rows = [
+        ended(name, world, seed, step, share + 0.01 * seed - (step == 1))
+        for name, (share, _) in lead.items()
+        for world in ("reach", "grid")
+        for seed in range(3)
+        for step in (1, 2)
+    ]
+    others = [
+        scored(name, seed, step, score + seed if step == 2 else 0.0)
+        for name, (_, score) in lead.items()
+        for seed in range(3)
+        for step in (2, 1)
+    ]
+    for kind, table in (("endings", rows), ("mixtures", others)):
+        (folder / kind).mkdir()
+        write_csv(folder / kind / "scores.csv", table)
+    return folder
+
+
+def test_means_are_of_the_last_policies_of_each_kind_and_of_all_tasks(tmp_path):
+    found, groups = collect(made(tmp_path))
+    assert list(groups) == ["endings", "mixtures", "all"] and len(groups["all"]) == 3
+    table = {(row["kind"], row["method"]): float(row["mean"]) for row in means(found, groups)}
+    assert table["endings", "lobsdice"] == 61.0 and table["mixtures", "seabo"] == 61.0
+    np.testing.assert_allclose(table["all", "lobsdice"], (2 * 61 + 41) / 3, atol=0.05)
+    assert "| `seabo` | 51.0" in markdown(means(found, groups))
+
+
+def test_leads_are_those_of_lobsdice_paired_by_task_and_seed(tmp_path):
+    found, groups = collect(made(tmp_path))
+    table = {row["kind"]: row for row in leads(found, groups)}
+    assert float(table["endings"]["lead"]) == 10.0 and float(table["mixtures"]["lead"]) == -20.0
+    assert {row["verdict"] for row in table.values()} == {"open"}  # so few tasks decide nothing
+
+
+def test_the_tables_and_the_figure_are_written(tmp_path):
+    written = {path.name for path in write_tables(made(tmp_path))}
+    assert written == {"methods.csv", "leads.csv", "tables.md", "methods.png", "methods.svg"}
+    assert all((tmp_path / name).stat().st_size for name in written)
+
+
+def test_a_method_without_all_tasks_has_no_mean_over_them(tmp_path):
+    found, groups = collect(made(tmp_path))
+    del found["seabo"]["grid"]
+    kinds = {row["kind"] for row in means(found, groups) if row["method"] == "seabo"}
+    assert kinds == {"mixtures"}
+
+
+def test_methods_are_those_that_need_no_actions_of_demonstrations():
+    from lobsdice.algorithms import ALGORITHMS
+
+    names = Extent().methods()
+    assert set(names) <= set(METHODS)
+    assert {"seabo", "otr", "tailo", "nearest_trajectory"} <= set(names)
+    assert not any(ALGORITHMS[name]().needs_labels for name in names)
