@@ -37,8 +37,10 @@ FOLDER = Path(__file__).parents[1]
 DOCS = sorted(page for page in FOLDER.glob("docs/**/*.md") if page.name != "README.md")
 PAGES = [FOLDER / "README.md", FOLDER / "CONTRIBUTING.md", *DOCS]
 TUTORIAL = FOLDER / "docs" / "tutorial.md"
+ROBOT = FOLDER / "docs" / "tutorial_robot.md"
 RUN = ("sh", "python")
-NOT_CODE = ("text", "json", "csv", "bibtex")
+#: tests/policies/test_deployment.py runs the blocks of `c` and `py`.
+NOT_CODE = ("text", "json", "csv", "bibtex", "c", "py")
 
 #: One process for all, which share compiled programs.
 pytestmark = pytest.mark.xdist_group("docs")
@@ -69,7 +71,10 @@ EXPERIMENT = (
 )
 SMALL = {
     "train": "--steps 16 --every 16 --batch-size 16 --width 8 --seeds 2",
+    "sweep": "--steps 6 --every 2 --batch-size 16 --width 8 --settings 3 --runs 3 --rungs 2",
     "evaluate": "--episodes 1",
+    "rehearse": "--steps 20 --episodes 4",
+    "select": "--steps 20",
     "play": "--episodes 1",
     "report": "--no-audit --no-clip",
     "data collect": "--expert 2 --medium 1 --random 1",
@@ -84,6 +89,8 @@ SMALL = {
     "experiment fewer-demonstrations": EXPERIMENT,
     "experiment gamma-one": EXPERIMENT,
     "experiment mixtures": f"{EXPERIMENT} --algorithms bc --conditions none fragments",
+    "experiment methods": "--kinds endings --worlds grid --algorithms nearest_trajectory bc "
+    "--seeds 1 --endings-steps 8 --batch-size 8 --episodes 2 --jobs 1 --set width=8",
     "experiment endings": "--worlds grid --algorithms bc bc-successful --seeds 1 --steps 8 "
     "--every 8 --batch-size 16 --episodes 1 --no-exact --set width=8",
 }
@@ -100,8 +107,8 @@ SMALL_PYTHON = {
     r"steps=[\d_]+": "steps=16, every=16, batch_size=16",
     r"ld\.LobsDICE\(": "ld.LobsDICE(width=8, ",
 }
-#: 0, and 3 where the audit warns: what it says of noise is of no account.
-CODES = {"audit": (0, 3)}
+#: 0, and 3 where the audit warns or no policy works: what they say of noise is of no account.
+CODES = {"audit": (0, 3), "select": (0, 3)}
 
 
 # ---- What the pages find when they start ----
@@ -122,6 +129,10 @@ def desk(tmp_path_factory) -> Path:
     for path in ("logs.npz", "logs.csv"):
         write(folder / path, logs)
     write(folder / "demos.npz", noise(50, width=11, seed=8).without_actions())
+    (folder / "logs").mkdir()
+    for day in ("2026-03-01", "2026-03-02"):
+        rows = (f"{day} 08:00:0{i},{i * i},{-i},{i / 9}" for i in range(9))
+        (folder / "logs" / f"{day}.csv").write_text("\n".join(["time,x,y,u", *rows]) + "\n")
     (folder / "examples").symlink_to(FOLDER / "examples")
     return folder
 
@@ -237,8 +248,8 @@ def open_desk(desk: Path, folder: Path, page: Path, monkeypatch) -> None:
 
 
 def has_code(page: Path) -> bool:
-    """Of the tutorial more is asked, below."""
-    return page != TUTORIAL and any(block.language in RUN for block in blocks(page))
+    """Of the tutorials more is asked, below."""
+    return page not in (TUTORIAL, ROBOT) and any(block.language in RUN for block in blocks(page))
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if has_code(page)], ids=name)
@@ -255,6 +266,23 @@ def test_the_arm_of_the_tutorial_goes_where_it_was_shown(desk, tmp_path, monkeyp
     found = re.findall(r"(\S+) +(\S+) cm from station C", capsys.readouterr().out)
     ends = {who: float(distance) for who, distance in found}
     assert ends["arm.onnx"] < 20 < 100 < ends["clone.onnx"]
+
+
+def test_the_tool_of_the_second_tutorial_presses_where_it_was_shown(
+    desk, tmp_path, monkeypatch, capsys
+):
+    open_desk(desk, tmp_path, ROBOT, monkeypatch)
+    run_page(
+        ROBOT,
+        {
+            key: f"{options} --seeds 1"
+            for key, options in SMALL_TUTORIAL.items()
+            if key.startswith("train ")
+        },
+    )
+    found = re.findall(r"(\S+) +right +(\d+)%  left +(\d+)%", capsys.readouterr().out)
+    right = {who: int(share) for who, share, _ in found}
+    assert right["press.onnx"] > 80 > 60 > right["press_clone.onnx"]
 
 
 # ---- What else a page promises ----
@@ -292,8 +320,24 @@ def test_the_mathematics_has_every_equation_that_the_code_cites():
 
 def test_the_reference_has_every_public_name():
     pages = "\n".join(page.read_text() for page in FOLDER.glob("docs/api/*.md"))
-    named = re.findall(r"^::: lobsdice\.[\w.]*?(\w+)$", pages, re.MULTILINE)
+    named = re.findall(r"^<!-- ::: lobsdice\.[\w.]*?(\w+) -->$", pages, re.MULTILINE)
     assert set(lobsdice.__all__) <= {*named, "tabular"}
+
+
+def test_the_reference_says_what_the_code_says():
+    """`make format` writes it."""
+    reference = runpy.run_path(str(FOLDER / "docs" / "reference.py"))
+    package = reference["load"]()
+    for page in FOLDER.glob("docs/api/*.md"):
+        assert page.read_text() == reference["rendered"](page.read_text(), package), page.name
+
+
+def test_the_reference_can_be_read_in_the_repository():
+    page = (FOLDER / "docs/api/training.md").read_text()
+    assert "### train\n\n```py\ntrain(\n    algorithm: " in page
+    assert "Train one run for each algorithm, dataset and seed" in page
+    assert "- `patience: int = 5`: Evaluations without a better value" in page
+    assert "#### Run.table" in page and "\n::: " not in page
 
 
 def test_every_promise_has_tests_that_exist():

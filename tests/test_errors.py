@@ -1,6 +1,12 @@
+from dataclasses import fields
+
 import pytest
 
-from lobsdice.errors import plain
+from lobsdice.algorithms import LobsDICE
+from lobsdice.data.formats import ReadOptions
+from lobsdice.errors import SINGLE, for_the_shell, plain
+from lobsdice.training.engine import Options
+from lobsdice.training.recipe import Recipe
 
 
 @pytest.mark.parametrize(
@@ -17,3 +23,11 @@ from lobsdice.errors import plain
 )
 def test_plain_text_is_one_line_that_a_terminal_only_shows(text, shown):
     assert plain(text) == shown
+
+
+def test_options_of_one_word_and_of_several_are_spelled_as_the_shell_does():
+    found = for_the_shell("set `action_low`, `scale` and `terminal`, not `reset`")
+    assert found == "set --action-low, --scale and --terminal, not `reset`"
+    kinds = (ReadOptions, Options, Recipe, LobsDICE)
+    known = {field.name for kind in kinds for field in fields(kind)}
+    assert set(SINGLE) <= known

@@ -12,13 +12,13 @@ from lobsdice.data.normaliser import Normaliser
 from lobsdice.data.prepare import (
     Data,
     Ends,
-    Observations,
-    Transitions,
+    look_ahead,
     observations,
     prepare,
     transitions,
 )
 from lobsdice.data.spaces import Discrete
+from lobsdice.data.steps import Observations, Steps, Transitions, store
 from lobsdice.training.engine import State, start
 from lobsdice.training.fleet import Fleet
 
@@ -40,6 +40,7 @@ def noise(
         lengths=[10] * (steps // 10),
         actions=taken,
         terminated=rng.random(steps // 10) < ended,
+        rewards=rng.normal(size=steps),
     )
 
 
@@ -134,7 +135,7 @@ def one_hot_data(
     pair = (np.repeat(i.ravel(), expert.ravel()) for i in np.indices(expert.shape))
     return Data(
         init=eye[np.repeat(np.arange(states), initial)],
-        expert=Observations(*(eye[i] for i in pair)),
+        expert=store(Observations(*(eye[i] for i in pair))),
         offline=_one_hot_transitions(offline),
         normaliser=Normaliser(np.zeros(states, np.float32), np.ones(states, np.float32)),
         action_space=Discrete(actions),
@@ -144,10 +145,10 @@ def one_hot_data(
     )
 
 
-def _one_hot_transitions(counts: np.ndarray) -> Transitions:
+def _one_hot_transitions(counts: np.ndarray) -> Steps:
     s, a, s_next = (np.repeat(i.ravel(), counts.ravel()) for i in np.indices(counts.shape))
     eye = np.eye(len(counts), dtype=np.float32)
-    return Transitions(eye[s], a, eye[s_next])
+    return store(Transitions(eye[s], a, eye[s_next]))
 
 
 # ---- Worlds that end ----
@@ -237,4 +238,5 @@ def _one_hot_episodes(expert: Episodes, offline: Episodes, *, states: int) -> Da
         source_names=("offline",),
         labelled=transitions(expert),
         ends=Ends(shown, logged, np.zeros(len(logged), np.int64), shown),
+        ahead=look_ahead(expert, offline),
     )

@@ -32,7 +32,14 @@ if TYPE_CHECKING:
     from lobsdice.policies.numpy import export_numpy as export_numpy
     from lobsdice.policies.onnx import export_onnx as export_onnx
     from lobsdice.policies.policy import Policy as Policy, load_policy as load_policy
+    from lobsdice.training.callbacks import (
+        EarlyStopping as EarlyStopping,
+        Moment as Moment,
+        StopTraining as StopTraining,
+    )
     from lobsdice.training.engine import Options as Options
+    from lobsdice.training.fit import fit as fit
+    from lobsdice.training.loggers import TensorBoard as TensorBoard, WandB as WandB
     from lobsdice.training.select import Candidate as Candidate, select as select
     from lobsdice.training.train import Run as Run, train as train
 
@@ -49,7 +56,10 @@ _HOMES = {
     "policies.numpy": ("export_numpy",),
     "policies.onnx": ("export_onnx",),
     "policies.policy": ("Policy", "load_policy"),
+    "training.callbacks": ("EarlyStopping", "Moment", "StopTraining"),
     "training.engine": ("Options",),
+    "training.fit": ("fit",),
+    "training.loggers": ("TensorBoard", "WandB"),
     "training.select": ("Candidate", "select"),
     "training.train": ("Run", "train"),
 }

@@ -4,6 +4,8 @@ Names of files, sources and columns come from strangers. Here they are shown as 
 is read in them, and no control character of theirs reaches the terminal.
 """
 
+import html
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -30,7 +32,9 @@ out = Console(soft_wrap=True, **AS_IT_IS)
 err = Console(stderr=True, soft_wrap=True, **AS_IT_IS)
 
 Advance = Callable[..., None]
-SECONDS_BETWEEN_LINES = 5.0
+#: Seconds between two lines of progress where there is no terminal, as in the log of a job.
+SECONDS_BETWEEN_LINES = 60.0
+SECONDS_BETWEEN_BARS = 0.25
 #: Seconds after which a user wants to see progress.
 PATIENCE = 2.0
 
@@ -38,7 +42,7 @@ PATIENCE = 2.0
 @contextmanager
 def progress(description: str, total: int) -> Iterator[Advance]:
     """Yield `advance(n=1, note="")`, to be called as work gets done; the bar shows the note."""
-    show_progress = _bar if err.is_terminal else _lines
+    show_progress = _bar if err.is_terminal else _notebook if err.is_jupyter else _lines
     with show_progress(plain(description), total) as advance:
         yield advance
 
@@ -76,6 +80,24 @@ def say(line: str) -> None:
     err.print(plain(line), **AS_IT_IS)
 
 
+def warn(line: str) -> None:
+    """Print a warning on standard error, even if messages are not wanted."""
+    if err.quiet:
+        print(plain(f"warning: {line}"), file=sys.stderr)
+    else:
+        say(f"warning: {line}")
+
+
+@contextmanager
+def quiet(wanted: bool = True) -> Iterator[None]:
+    """Leave out messages and progress; results, warnings and errors stay."""
+    before, err.quiet = err.quiet, err.quiet or wanted
+    try:
+        yield
+    finally:
+        err.quiet = before
+
+
 def show(line: str) -> None:
     """Print a line on standard output."""
     out.print(plain(line), **AS_IT_IS)
@@ -103,8 +125,31 @@ def _bar(description: str, total: int) -> Iterator[Advance]:
 
 
 @contextmanager
+def _notebook(description: str, total: int) -> Iterator[Advance]:
+    """Show a bar in the output of a notebook's cell. rich's own would need ipywidgets."""
+    from IPython.display import HTML, display
+
+    start, shown, done = time.monotonic(), 0.0, 0
+    handle: Any = display(HTML(_notebook_bar(description, 0, total, 0, "")), display_id=True)
+
+    def advance(n: int = 1, note: str | None = None) -> None:
+        nonlocal shown, done
+        done, now = done + n, time.monotonic()
+        if now - shown >= SECONDS_BETWEEN_BARS or done >= total:
+            shown = now
+            handle.update(HTML(_notebook_bar(description, done, total, now - start, note or "")))
+
+    yield advance
+
+
+def _notebook_bar(description: str, done: int, total: int, seconds: float, note: str) -> str:
+    text = f"{description}: {done:,}/{total:,}, {seconds:.0f} s {note}"
+    return f'<progress max="{total}" value="{done}"></progress> {html.escape(plain(text))}'
+
+
+@contextmanager
 def _lines(description: str, total: int) -> Iterator[Advance]:
-    """Print a line every few seconds, and none for a short job."""
+    """Print a line a minute, and none for a short job."""
     start = last = time.monotonic()
     done = 0
 

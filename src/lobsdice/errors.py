@@ -11,6 +11,14 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
+#: Options of one word. In messages, options stand in backticks, as Python names them: `action_low`.
+SINGLE = (
+    *("comment", "decimal", "pretrain", "scale", "seeds", "separator", "steps", "subset"),
+    "terminal",
+)
+OPTION = re.compile(rf"`([a-z]+(?:_[a-z]+)+|{'|'.join(SINGLE)})`")
+
+
 class LobsDICEError(Exception):
     """An error in what a user gave; its one sentence says what is wrong and where."""
 
@@ -37,6 +45,11 @@ def missing(package: str, *, needed_by: str, extra: str) -> LobsDICEError:
         f"{needed_by} needs {package}, which is not installed; "
         f"it comes with: pip install 'lobsdice[{extra}]'"
     )
+
+
+def for_the_shell(text: str) -> str:
+    """The text as one line that names options as the shell does: --action-low."""
+    return " ".join(OPTION.sub(lambda found: f"--{found[1].replace('_', '-')}", text).split())
 
 
 def plural(count: int, noun: str) -> str:

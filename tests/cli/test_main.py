@@ -82,7 +82,7 @@ def test_commands_on_data_and_their_help_do_not_import_jax():
 def test_commands_that_audit_turn_off_the_threads_of_numpy():
     code = (
         "import os\nfrom lobsdice.cli import main\n"
-        "for command in ('select', 'audit'):\n"
+        "for command in ('evaluate', 'audit'):\n"
         "    main([command, '-h'])\n"
         "    print(os.environ.get('OPENBLAS_NUM_THREADS'))"
     )

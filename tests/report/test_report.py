@@ -12,14 +12,16 @@ from worlds import noise
 
 from lobsdice.data.episodes import mixture
 from lobsdice.environments.gym import make
+from lobsdice.environments.placing import placing
 from lobsdice.environments.tasks.task import load
+from lobsdice.errors import LobsDICEError
 from lobsdice.experiments.control.fleet import TRIALS
 from lobsdice.experiments.control.grid import Trial
-from lobsdice.report import clips, compare_page
+from lobsdice.report import compare_page
 from lobsdice.report.charts import Band, Chart, Line
 from lobsdice.report.curves import MEANING, groups, mean, thinned
 from lobsdice.report.gather import Parts
-from lobsdice.report.html import Column, Html, document, number, table, tag
+from lobsdice.report.html import Column, Html, document, number, table, tag, write_page
 from lobsdice.report.run_page import page
 from lobsdice.report.run_record import RunRecord, Variant, labels, read_run
 from lobsdice.report.scores import scores, summarise
@@ -247,11 +249,22 @@ def test_weights_may_all_be_zero():
 def test_recorded_states_are_rendered_only_if_they_determine_the_simulators_state():
     expert = load("hopper", expert=1, offline={"random": 1}).expert
     world = make("hopper").unwrapped  # pyright: ignore
-    put = clips._placing(world, expert.state_size)
+    put = placing(world, expert.state_size)
     assert put is not None
     assert list(put(expert.observations[:5])) == [True] * 5
     before = world.data.qpos[0]
     *_, last = put(expert.observations[:50])
     assert last and world.data.qpos[0] > before  # it hops forward
-    assert clips._placing(world, 5) is None
-    assert clips._placing(make("CartPole-v1").unwrapped, 4) is None  # pyright: ignore
+    assert placing(world, 5) is None
+    assert placing(make("CartPole-v1").unwrapped, 4) is None  # pyright: ignore
+
+
+def test_a_page_replaces_a_page_and_no_other_file(tmp_path):
+    path = tmp_path / "notes.html"
+    path.write_text("<!DOCTYPE html><p>my notes</p>")
+    with pytest.raises(LobsDICEError, match="exists, and is no page of lobsdice"):
+        write_page(path, document("lobsdice", "first"))
+    path.unlink()
+    for word in ("first", "second"):
+        write_page(path, document("lobsdice", word))
+        assert word in path.read_text()

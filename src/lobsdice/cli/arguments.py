@@ -18,6 +18,7 @@ from tyro.constructors import (
 from lobsdice import console
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.formats import write
+from lobsdice.data.formats.options import ALIASES
 from lobsdice.environments.gym import registered
 from lobsdice.errors import LobsDICEError, plural
 from lobsdice.policies.policy import Policy, load_policy
@@ -57,10 +58,16 @@ def readable_help() -> ConstructorRegistry:
 
 def _readable(field: StructFieldSpec) -> StructFieldSpec:
     field = replace(field, helptext=partial(_one_paragraph, field.helptext))
+    if others := [_option(other) for other, name in ALIASES.items() if name == field.name]:
+        field = replace(field, type=Annotated[field.type, arg(aliases=others)])
     if field.default is None or field.default is False or field.default == ():
         quiet = Annotated[field.type, arg(help_behavior_hint=""), FlagCreatePairsOff]
         return replace(field, type=quiet)
     return field
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _one_paragraph(text: str | Callable[[], str | None] | None) -> str | None:
@@ -119,10 +126,10 @@ def readable(folders: Iterable[Path], read: Callable[[Path], Found]) -> dict[Pat
     return found
 
 
-def write_episodes(path: Path, episodes: Episodes) -> None:
+def write_episodes(path: Path, episodes: Episodes, *, to: str | None = None) -> None:
     """Write a recording and say how much is in it."""
     with console.waiting(f"Writing {path}"):
-        write(path, episodes)
+        write(path, episodes, to=to)
     counts = f"{plural(len(episodes), 'episode')}, {plural(episodes.steps, 'step')}"
     console.say(f"wrote {path}: {counts}")
 

@@ -16,12 +16,10 @@ from typing import Any
 
 from lobsdice.cli.process import leave, own_process
 from lobsdice.cli.table import ROOT, Command, Group
-from lobsdice.errors import LobsDICEError, plain
+from lobsdice.errors import LobsDICEError, for_the_shell, plain
 
 OK, FAILED, USER_ERROR, INTERRUPTED = 0, 1, 2, 130
 HELP = ("-h", "--help")
-#: An option in an error or a warning, as Python names it: `action_low`.
-OPTION = re.compile(r"`([a-z]+(?:_[a-z]+)+)`")
 #: A byte of the command line that is not in the encoding of file names, as Python reads it.
 SURROGATE = re.compile(r"[\udc80-\udcff]")
 
@@ -147,7 +145,7 @@ def _failed(message: str, code: int, debug: bool) -> int:
     if debug:
         for line in traceback.format_exc().splitlines():
             _say(line)
-    _say(_for_the_shell(message))
+    _say(for_the_shell(message))
     return code
 
 
@@ -161,14 +159,9 @@ def warnings_in_one_line() -> Iterator[None]:
     """Show warnings as `warning: ...` on standard error, without the source line they come from."""
 
     def show(message, category, filename, lineno, file=None, line=None):
-        _say(_for_the_shell(f"warning: {message}"))
+        _say(for_the_shell(f"warning: {message}"))
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = show
         yield
-
-
-def _for_the_shell(text: str) -> str:
-    """Return the text as one line that names options as the shell does: --action-low."""
-    return " ".join(OPTION.sub(lambda found: f"--{found[1].replace('_', '-')}", text).split())

@@ -38,7 +38,7 @@ def print_description(report: Report) -> None:
     print_facts(report["path"], report)
     _print_features("observation", report["observations"], report["observation_names"])
     if report["actions"] and "mean" in report["actions"]:
-        _print_features("action", report["actions"])
+        _print_features("action", report["actions"], report["actions"].get("names"))
 
 
 def print_facts(title: str, report: Report) -> None:

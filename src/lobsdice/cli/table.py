@@ -7,6 +7,7 @@ called gets imported.
 """
 
 import importlib
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,9 +19,10 @@ class Command:
     """`module:class` of the dataclass; the module is one of `lobsdice.cli.commands`."""
     summary: str
     audits: bool = False
-    """True if it audits data: NumPy's own threads are then off, as the audit's are faster."""
+    """True if NumPy's own threads are off: they are slower in audits and for small arrays."""
     algorithm: str | None = None
-    """The algorithm, for a command of `lobsdice train`; the target is a function of its name."""
+    """The algorithm, for a command of `lobsdice train` or `sweep`; the target is a function of its
+    name."""
 
     def load(self) -> Any:
         """Import the dataclass."""
@@ -41,13 +43,14 @@ class Group:
         return self.list_members()
 
 
-def _algorithms() -> dict[str, Command | Group]:
+def _algorithms(target: str) -> dict[str, Command | Group]:
     """List one command for each algorithm; this imports JAX."""
+    # Before NumPy is imported: our own threads search neighbours, and are faster than its.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from lobsdice.algorithms import ALGORITHMS
 
     return {
-        name: Command("train:train_command", kind.summary, algorithm=name)
-        for name, kind in ALGORITHMS.items()
+        name: Command(target, kind.summary, algorithm=name) for name, kind in ALGORITHMS.items()
     }
 
 
@@ -72,6 +75,7 @@ EXPERIMENTS: dict[str, Command | Group] = {
     "gamma-one": Command("control:GammaOne", "No discount (figure 8)."),
     "mixtures": Command("control:Mixtures", "Mixtures that are harder to learn from."),
     "endings": Command("endings:Endings", "Worlds that end in success or failure."),
+    "methods": Command("methods:Methods", "All methods on all kinds of tasks, in one table."),
 }
 
 COMMANDS: dict[str, Command | Group] = {
@@ -84,7 +88,12 @@ COMMANDS: dict[str, Command | Group] = {
     "train": Group(
         "Learn a policy from demonstrations and offline data.",
         "lobsdice train lobsdice --expert demos.npz --offline logs.npz --out runs/mine",
-        _algorithms,
+        lambda: _algorithms("train:train_command"),
+    ),
+    "sweep": Group(
+        "Look for good hyperparameters.",
+        "lobsdice sweep lobsdice --task reach --space alpha=0.01..1:log --out sweeps/reach",
+        lambda: _algorithms("sweep:sweep_command"),
     ),
     "algorithms": Command("algorithms:Algorithms", "List the algorithms to train with."),
     "experiment": Group(
@@ -92,12 +101,16 @@ COMMANDS: dict[str, Command | Group] = {
         "lobsdice experiment circle -o results",
         lambda: EXPERIMENTS,
     ),
-    "resume": Command("resume:Resume", "Continue an interrupted training run."),
+    "resume": Command("resume:Resume", "Continue an interrupted training run.", audits=True),
     "evaluate": Command("evaluate:Evaluate", "Measure the returns of trained policies."),
-    "select": Command("select:Select", "Rank runs without an environment."),
+    "rehearse": Command(
+        "rehearse:Rehearse", "Try policies out in a world learned from the logs.", audits=True
+    ),
+    "select": Command("select:Select", "Choose a policy without an environment.", audits=True),
     "report": Command("report:Report", "Write one page about a run.", audits=True),
     "play": Command("play:Play", "Watch a policy, or record a video of it."),
     "export": Command("export:Export", "Write a policy as ONNX or plain NumPy."),
+    "doctor": Command("doctor:Doctor", "Say what this machine has, and what is missing."),
 }
 
 ROOT = Group(

@@ -42,7 +42,7 @@ def verdict_class(audit: Audit) -> str:
 
 
 def reasons(audit: Audit) -> Html:
-    """Say what the verdict rests on, whether transitions leak, and whether the rates differ."""
+    """Say what the verdict rests on, whether transitions leak, and what else looks wrong."""
     if not audit.leaked:
         leak = tag("p", "No transition of the demonstrations occurs in the offline data.")
     else:
@@ -52,8 +52,17 @@ def reasons(audit: Audit) -> Html:
             f"{audit.leaked:,} transitions of the demonstrations occur in the offline data, with "
             "their actions.",
         )
-    rate = audit.rate and tag("p", tag("strong", "Rates: ", class_="bad"), f"{audit.rate.remark}.")
-    return join(tag("p", f"{audit.reason}."), leak, rate)
+    found = {
+        "Rates": [audit.rate.remark] if audit.rate else [],
+        "Units": [unit.remark for unit in audit.units],
+        "Actions": [target.remark for target in audit.targets],
+    }
+    bad = (
+        tag("p", tag("strong", f"{name}: ", class_="bad"), f"{remark}.")
+        for name, remarks in found.items()
+        for remark in remarks
+    )
+    return join(tag("p", f"{audit.reason}."), leak, bad)
 
 
 def ends(found: Endings) -> Html:
@@ -88,7 +97,7 @@ def _curve(coverage: Coverage, episode: int) -> Html:
     starts = np.unique(np.linspace(0, len(ratio), min(len(ratio), MOST_POINTS) + 1).astype(int))
     worst = np.maximum.reduceat(ratio, starts[:-1])
     return Chart(
-        f"Demonstration {episode}",
+        f"Demonstration {coverage.names[episode] if coverage.names else episode}",
         step[starts[:-1]],
         [Line("distance", worst)],
         limits=LIMITS,
@@ -109,6 +118,6 @@ def _stretches(flags: np.ndarray, step: np.ndarray, every: int) -> Iterable[tupl
 
 def rows_of(found: Iterable[Any], label: str, most: int = MOST_ROWS) -> Html:
     """Return a table of dataclasses, one a row."""
-    rows = [asdict(one) for one in found]
-    columns = [Column(key) for key in rows[0]] if rows else []
+    rows = [{**asdict(one), "episode": one.name} for one in found]
+    columns = [Column(key) for key in rows[0] if key != "name"] if rows else []
     return table(columns, rows, label=label, most=most)

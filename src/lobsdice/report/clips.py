@@ -7,7 +7,7 @@ keeps several clips at the same moment.
 import base64
 import io
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 from lobsdice.data.episodes import Episodes
 from lobsdice.environments.evaluate import check_actions, episode_seeds
 from lobsdice.environments.gym import returns
+from lobsdice.environments.placing import placing
 from lobsdice.environments.play import UNKNOWN_SPEED, open_environment
 from lobsdice.policies.policy import Policy
 from lobsdice.report.html import Html, tag
@@ -24,8 +25,6 @@ from lobsdice.report.html import Html, tag
 FRAMES, FRAMES_PER_SECOND = 60, 12.5
 #: Frames side by side in the picture, width of a frame, image quality.
 COLUMNS, WIDTH, QUALITY = 10, 280, 50
-#: The simulator must reproduce recorded observations to this precision; they are float32.
-TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +66,7 @@ def _policy_clip(env: Any, policy: Policy, whose: str, every: int) -> Clip:
         if steps % every == 0 and len(frames) < FRAMES:
             frames.append(small(env.render()))
         steps += 1
-        return policy(observation)
+        return policy.act(observation)
 
     (found,) = returns(env, act, episode_seeds(1, 0))
     caption = f"{whose}: an episode of {steps:,} steps with return {found:,.0f}"
@@ -76,7 +75,7 @@ def _policy_clip(env: Any, policy: Policy, whose: str, every: int) -> Clip:
 
 def _expert_clip(env: Any, expert: Episodes, every: int) -> Clip | None:
     """Render the recorded states; None if they do not determine the simulator's state."""
-    put = _placing(env.unwrapped, expert.state_size)
+    put = placing(env.unwrapped, expert.state_size)
     if put is None:
         return None
     states = expert.observations[: expert.lengths[0] + 1]
@@ -90,31 +89,6 @@ def _expert_clip(env: Any, expert: Episodes, every: int) -> Clip | None:
         frames,
         f"The expert: demonstration 0, {expert.lengths[0]:,} steps, rendered from recorded states",
     )
-
-
-def _placing(world: Any, size: int) -> Callable[[np.ndarray], Iterator[bool]] | None:
-    """Return a function that sets one of Gymnasium's MuJoCo environments to recorded states.
-
-    It yields True for each state that the environment then observes as it was recorded. The first
-    one or two positions, the way along the track, are not recorded; velocities are summed for them.
-    """
-    model = getattr(world, "model", None)
-    if model is None or not hasattr(world, "set_state") or not hasattr(world, "_get_obs"):
-        return None
-    hidden = model.nq + model.nv - size
-    if hidden not in (0, 1, 2):
-        return None
-
-    def put(states: np.ndarray) -> Iterator[bool]:
-        where = np.zeros(hidden)
-        for state in states.astype(np.float64):
-            position, velocity = np.split(state, [model.nq - hidden])
-            world.set_state(np.concatenate([where, position]), velocity)
-            where = where + velocity[:hidden] * world.dt
-            seen = world._get_obs()
-            yield seen.shape == state.shape and bool(np.allclose(seen, state, atol=TOLERANCE))
-
-    return put
 
 
 def small(frame: np.ndarray) -> np.ndarray:

@@ -11,6 +11,8 @@ from lobsdice.data.episodes import Episodes
 from lobsdice.environments.gym import registered
 from lobsdice.errors import LobsDICEError
 from lobsdice.report.clips import Clips, film
+from lobsdice.report.rehearsal import Rehearsals, kept
+from lobsdice.report.rewards import Rewards, rate
 from lobsdice.report.run_record import RunRecord
 from lobsdice.report.weights import Weights, weigh
 from lobsdice.training.fleet import Fleet
@@ -38,6 +40,9 @@ class Parts:
     audit: Audit | str
     weights: Weights | str
     clips: Clips | str
+    rewards: Rewards | str | None = None
+    """None if the algorithm has none."""
+    rehearsals: Rehearsals | str = "the policies were not rehearsed"
 
 
 def gather(
@@ -57,7 +62,9 @@ def gather(
         data,
         audit=_audit(data) if with_audit else "it was not asked for (--no-audit)",
         weights=_weights(run, data),
+        rewards=_rewards(run, data),
         clips=_clips(run, data, environment) if with_clip else "it was not asked for (--no-clip)",
+        rehearsals=data if isinstance(data, str) else _attempt(kept, run.path, data.expert),
     )
 
 
@@ -97,6 +104,14 @@ def _weights(run: RunRecord, data: TrainingData | str) -> Weights | str:
         return data
     with console.waiting("Weighing the recordings"):
         return _attempt(weigh, RunFolder(run.path), data.fleet, data.offline, data.file)
+
+
+def _rewards(run: RunRecord, data: TrainingData | str) -> Rewards | str | None:
+    if isinstance(data, str):
+        return None
+    if data.fleet.members[0].algorithm.scored_by is None:
+        return None
+    return _attempt(rate, RunFolder(run.path), data.fleet, data.offline, data.file)
 
 
 def _clips(run: RunRecord, data: TrainingData | str, environment: str | None) -> Clips | str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lobsdice.data.files import atomic
+from lobsdice.errors import LobsDICEError
 
 #: Elements without content.
 VOID = ("br", "col", "img", "input", "link", "meta")
@@ -176,9 +177,15 @@ def document(title: str, *content: Any) -> str:
 
 
 def write_page(path: Path, page: str) -> None:
-    """Write a page, all of it or nothing."""
+    """Write a page, all of it or nothing; replace a page of ours, and no other file."""
+    if path.is_file() and not _is_ours(path.read_bytes()):
+        raise LobsDICEError(f"{path} exists, and is no page of lobsdice; choose another name")
     with atomic(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
+
+
+def _is_ours(contents: bytes) -> bool:
+    return contents.startswith(b"<!DOCTYPE html>") and b"lobsdice" in contents
 
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"

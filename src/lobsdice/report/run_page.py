@@ -11,7 +11,7 @@ from lobsdice.data.audit import Audit
 from lobsdice.data.episodes import Episodes
 from lobsdice.environments.tasks.table import SOURCES
 from lobsdice.errors import plural
-from lobsdice.report import clips, sentences, weights
+from lobsdice.report import clips, rehearsal, rewards, sentences, weights
 from lobsdice.report.audit_page import curves as coverage_curves, reasons, rows_of, verdict_class
 from lobsdice.report.curves import charts
 from lobsdice.report.gather import Parts
@@ -35,7 +35,9 @@ def page(found: Parts) -> str:
         **({} if isinstance(found.clips, str) else filmed),
         "Learning curves": charts(run.variants, run.metrics) if run.rows else None,
         "Scores": _scores(run, summary),
+        "Rehearsal": _or_reason(found.rehearsals, rehearsal.section),
         "What it imitates": _or_reason(found.weights, weights.section),
+        "Rewards of the logs": found.rewards and _or_reason(found.rewards, rewards.section),
         "Coverage of the demonstrations": _or_reason(found.audit, _coverage),
         **filmed,
         "How to repeat it": _repeat(run),

@@ -18,14 +18,19 @@ def learned(run: RunRecord, expert: Episodes | None, offline: Episodes | None) -
         given = f"the built-in task {settings['task']}: "
         given += f"{_demonstrations(expert)} and {_episodes(offline)}"
     elif settings.get("expert"):
-        demos, logs = settings["expert"], [Path(path).name for path in settings["offline"]]
-        given = f"{_demonstrations(expert)} in {Path(demos).name} and {_episodes(offline)} in "
-        given += ", ".join(logs)
+        demos, logs = _files(settings["expert"]), _files(settings["offline"])
+        given = f"{_demonstrations(expert)} in {demos} and {_episodes(offline)} in {logs}"
     elif run.origins:
         given = _of_experiment(run.origins)
     else:
         given = "demonstrations and logs that a Python program gave it"
     return f"{names} learned to act from {given}."
+
+
+def _files(paths: str | Sequence[str]) -> str:
+    """The names of files; in earlier versions one file of demonstrations was a text."""
+    names = [paths] if isinstance(paths, str) else paths
+    return ", ".join(Path(path).name for path in names)
 
 
 def _of_experiment(origins: Sequence[Origin]) -> str:

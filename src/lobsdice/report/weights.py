@@ -1,19 +1,18 @@
 """The weight of each offline episode: which recordings the policy imitates."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import jax
 import numpy as np
 from jaxtyping import Float64, Int64
 
 from lobsdice.data.episodes import Episodes
-from lobsdice.errors import LobsDICEError
 from lobsdice.report.charts import Chart, Line
 from lobsdice.report.curves import thinned
 from lobsdice.report.html import Column, Html, join, number, table, tag
-from lobsdice.training.diagnostics import episode_weights, row_weights
+from lobsdice.training.closing import episode_shares
 from lobsdice.training.fleet import Fleet
 from lobsdice.training.folder import RunFolder
 
@@ -62,19 +61,8 @@ class Weights:
 
 def weigh(folder: RunFolder, fleet: Fleet, offline: Episodes, file: str | None) -> Weights:
     """Return the weights of the last checkpoint, averaged over the runs that did not fail."""
-    checkpoint = folder.read_checkpoint(jax.eval_shape(fleet.begin))
-    if checkpoint is None:
-        raise LobsDICEError("there is no checkpoint to take the networks from")
-    found = []
-    for i, member in enumerate(fleet.members):
-        if i in checkpoint.failures:
-            continue
-        nets = jax.tree.map(lambda x, i=i: x[i], checkpoint.state.nets)
-        data = fleet.datas[member.data]
-        found.append(episode_weights(row_weights(member.algorithm, nets, data), data, len(offline)))
-    if not found:
-        raise LobsDICEError("every run has failed")
-    return Weights(offline, np.mean(found, axis=0), file, len(found))
+    share, runs = episode_shares(folder, fleet, len(offline))
+    return Weights(offline, share, file, runs)
 
 
 def section(weights: Weights) -> Html:
@@ -92,15 +80,15 @@ def section(weights: Weights) -> Html:
 
 COLUMNS = (
     "“Per step” is the mean weight of the episode's steps; 1 is the mean over all steps. Episodes "
-    "and steps are numbered from 0 in their file or source."
+    "without names, and steps, are numbered from 0 in their file or source."
 )
 
 
 def _sentence(weights: Weights) -> str:
     if not weights.share.any():
         return "No recorded transition has any weight."
-    numbers = _numbers(weights)
-    names = [f"{weights.sources[i]} {numbers[i]}" for i in weights.order[:NAMED]]
+    called = episode_names(weights)
+    names = [f"{weights.sources[i]} {called[i]}" for i in weights.order[:NAMED]]
     mean = f" (mean over {weights.runs} seeds)" if weights.runs > 1 else ""
     return (
         f"Half of the weight{mean} lies on {weights.half:,} of {len(weights.share):,} episodes. "
@@ -108,12 +96,17 @@ def _sentence(weights: Weights) -> str:
     )
 
 
-def _numbers(weights: Weights) -> Int64[np.ndarray, " episodes"]:
+def episode_names(weights: Weights) -> Sequence[str | int]:
+    """Return the name of each episode, or else its number in its file."""
+    return weights.offline.episode_names or numbers(weights).tolist()
+
+
+def numbers(weights: Weights) -> Int64[np.ndarray, " episodes"]:
     """Return the number of each episode in its file, from 0."""
-    return _before(weights, np.ones_like(weights.groups))
+    return before(weights, np.ones_like(weights.groups))
 
 
-def _before(
+def before(
     weights: Weights, amount: Int64[np.ndarray, " episodes"]
 ) -> Int64[np.ndarray, " episodes"]:
     """Return the sum of `amount` over the episodes before each one in its file."""
@@ -179,12 +172,12 @@ def _table(weights: Weights, kinds: bool) -> Html:
 
 def _rows(weights: Weights) -> list[dict[str, Any]]:
     lengths, returns = weights.offline.lengths, weights.offline.returns()
-    numbers, first = _numbers(weights), _before(weights, lengths)
+    called, first = episode_names(weights), before(weights, lengths)
     even = lengths / lengths.sum()
     return [
         {
             "source": weights.sources[i],
-            "episode": int(numbers[i]),
+            "episode": called[i],
             "share": float(weights.share[i]),
             "times": float(weights.share[i] / even[i]),
             "steps": int(lengths[i]),

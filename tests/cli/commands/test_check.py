@@ -35,7 +35,7 @@ def test_check_takes_the_options_of_prepare(lobsdice, demonstrations, recording)
 def test_check_refuses_a_leak_unless_it_is_meant(lobsdice, recording):
     files = ("--expert", recording, "--offline", recording)
     result = lobsdice("data", "check", *files)
-    assert result.code == 2 and "10 of the 10 expert pairs" in result.err
+    assert result.code == 2 and "10 of the 10 demonstrated pairs" in result.err
     report = json.loads(lobsdice("data", "check", *files, "--allow-leak", "--json").out)
     assert report["expert_pairs_in_offline"] == 10
 

@@ -1,7 +1,6 @@
 """`lobsdice data convert`, run as a user runs it."""
 
 import os
-from itertools import product
 
 import numpy as np
 import pytest
@@ -9,8 +8,11 @@ from recordings import SUFFIXES, assert_same
 
 from lobsdice.data.formats import read, write
 
+#: Every format is read into the same episodes and written from them: one partner is enough.
+PAIRS = [*((suffix, ".npz") for suffix in SUFFIXES), *((".npz", suffix) for suffix in SUFFIXES)]
 
-@pytest.mark.parametrize(("before", "after"), list(product(SUFFIXES, SUFFIXES)))
+
+@pytest.mark.parametrize(("before", "after"), PAIRS)
 def test_convert_loses_nothing_between_any_two_formats(lobsdice, tmp_path, episodes, before, after):
     there, back = tmp_path / f"a{before}", tmp_path / f"b{after}"
     write(there, episodes)

@@ -34,7 +34,8 @@ def test_a_policy_is_written_as_both_files(lobsdice, tmp_path, folder, recording
     onnx, numpy = tmp_path / "new" / "p.onnx", tmp_path / "new" / "p.py"
     result = lobsdice("export", folder, "--onnx", onnx, "--numpy", numpy)
     assert result.code == 0, result.err
-    first, second, last = result.out.splitlines()
+    first, second, third, last = result.out.splitlines()
+    assert third.startswith(f"wrote {tmp_path / 'new' / 'p_contract.json'}: ")
     assert first.startswith(f"wrote {onnx}: agrees with the policy to ")
     assert second.startswith(f"wrote {numpy}: agrees with the policy to ")
     assert last == f"observations: {recording}, {demonstrations}"
@@ -52,6 +53,7 @@ def test_a_policy_file_can_be_exported(lobsdice, tmp_path):
     assert json.loads(result.out) == {
         "differences": {str(tmp_path / "p.onnx"): 0},
         "observations": "random, for there is no recording",
+        "contracts": [str(tmp_path / "p_contract.json")],
     }
     rows = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
     np.testing.assert_array_equal(acts(tmp_path / "p.onnx", rows), policy(rows))
@@ -186,3 +188,29 @@ def test_a_missing_extra_is_one_line(lobsdice, tmp_path, monkeypatch, folder, pa
 def test_a_folder_without_a_run_is_one_line(lobsdice, tmp_path):
     result = lobsdice("export", tmp_path, "--onnx", tmp_path / "p.onnx")
     assert (result.code, result.err) == (2, f"error: {tmp_path} is not a run folder\n")
+
+
+def test_the_contract_has_the_units_and_the_rate_that_are_named(lobsdice, tmp_path):
+    make_policy(Box.of([-1], [1], ["torque"])).save(tmp_path / "p.policy")
+    words = ("export", tmp_path / "p.policy", "--onnx", tmp_path / "p.onnx", "--rate", "50")
+    assert lobsdice(*words, "--units", "torque=N m").code == 0
+    contract = json.loads((tmp_path / "p_contract.json").read_text())
+    assert contract["rate_hz"] == 50 and contract["action"]["components"][0]["unit"] == "N m"
+    result = lobsdice(*words, "--force", "--units", "torque")
+    assert result.code == 2 and "--units has 'torque'; write it as NAME=UNIT" in result.err
+    result = lobsdice(*words, "--force", "--units", "force=N")
+    assert result.code == 2 and "'force', which the policy does not know; torque" in result.err
+
+
+def test_a_contract_of_another_policy_is_replaced_only_by_force(lobsdice, tmp_path):
+    for seed in (0, 1):
+        make_policy(BOX, seed=seed).save(tmp_path / f"{seed}.policy")
+    onnx, numpy = tmp_path / "p.onnx", tmp_path / "p.py"
+    assert lobsdice("export", tmp_path / "0.policy", "--onnx", onnx).code == 0
+    assert lobsdice("export", tmp_path / "0.policy", "--numpy", numpy).code == 0
+    numpy.unlink()
+    result = lobsdice("export", tmp_path / "1.policy", "--numpy", numpy)
+    assert result.code == 2 and "p_contract.json exists; --force replaces it" in result.err
+    assert not numpy.exists()
+    assert lobsdice("export", tmp_path / "1.policy", "--numpy", numpy, "--force").code == 0
+    assert list(json.loads((tmp_path / "p_contract.json").read_text())["files"]) == ["p.py"]

@@ -72,7 +72,7 @@ def world(tmp_path_factory) -> Path:
     write(folder / "more.npz", noise(80, discrete=True, seed=3))
     recipe = Recipe(
         out=folder / "run",
-        expert=str(folder / "demos.npz"),
+        expert=(str(folder / "demos.npz"),),
         offline=(str(folder / f"{HOSTILE}.npz"), str(folder / "more.npz")),
         seeds=2,
         training=Options(steps=STEPS),

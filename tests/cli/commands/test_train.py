@@ -21,8 +21,8 @@ from lobsdice.data.ends import describe_ends
 from lobsdice.data.episodes import Episodes, concatenate
 from lobsdice.data.formats import write
 from lobsdice.data.recordings import Recordings
+from lobsdice.equations.terminal import Terminal
 from lobsdice.errors import DataWarning
-from lobsdice.tabular.ends import Terminal
 from lobsdice.training.engine import Options
 from lobsdice.training.folder import RunFolder, fingerprint
 from lobsdice.training.recipe import Recipe
@@ -209,6 +209,29 @@ def small(world, *words, algorithm="bc", expert="demos.npz") -> list:
     return [str(word) for word in ("train", algorithm, *data, *sizes, *words)]
 
 
+def test_training_says_whether_the_files_fit_and_how_it_ended(lobsdice, world, tmp_path):
+    out = tmp_path / "run"
+    result = lobsdice(*small(world, "--out", out, algorithm="lobsdice"))
+    assert result.code == 0, result.err
+    lines = result.err.splitlines()
+    (audit,) = (line for line in lines if line.startswith("audit: "))
+    files = f"--expert {world / 'demos.npz'} --offline {world / 'logs.npz'}"
+    assert "units alike" in audit and audit.endswith(f"(more: lobsdice audit {files})")
+    closing = lines[-1]
+    assert closing.startswith("learned from 4 demonstrations (40 steps) and 8 logged episodes (80")
+    assert re.search(r"; weights spread over \d+% of the logs; ", closing)
+    assert "by offline measures" in closing
+    assert closing.endswith((f"; next: lobsdice report {out}", f"lobsdice audit {files}"))
+
+
+def test_training_may_be_quiet_and_without_an_audit(lobsdice, world, tmp_path):
+    result = lobsdice(*small(world, "--out", tmp_path / "a", "--no-audit"))
+    assert result.code == 0 and "audit: " not in result.err and "learned from" in result.err
+    result = lobsdice(*small(world, "--out", tmp_path / "b", "--quiet"))
+    assert (result.code, result.err) == (0, "")
+    assert result.out == f"policies: {tmp_path / 'b' / 'policies'}\n"
+
+
 def test_demonstrations_need_no_actions_if_a_model_infers_them(lobsdice, world, tmp_path):
     result = lobsdice(*small(world, "--out", tmp_path, "--json", algorithm="bco"))
     assert result.code == 0, result.err
@@ -256,7 +279,7 @@ def test_changed_data_is_not_resumed(lobsdice, tmp_path):
 def recipe_of(world: Path, out: Path, terminal: Terminal, algorithm: Algorithm) -> Recipe:
     return Recipe(
         out=out,
-        expert=str(world / "demos.npz"),
+        expert=(str(world / "demos.npz"),),
         offline=(str(world / "logs.npz"),),
         training=Options(terminal=terminal),
         algorithm=algorithm,
@@ -273,7 +296,7 @@ def begin(world: Path, out: Path, terminal: Terminal) -> Path:
 
 def test_runs_that_read_ends_differently_are_compared(lobsdice, world, tmp_path):
     folders = [begin(world, tmp_path / terminal, terminal) for terminal in ("restart", "stay")]
-    ranked = json.loads(lobsdice("select", *folders, "--json").out)
+    ranked = json.loads(lobsdice("select", *folders, "--by", "error", "--json").out)
     assert [Path(row["folder"]).name for row in ranked] == ["stay", "restart"]
     page = tmp_path / "page.html"
     assert lobsdice("report", folders[0], "--compare", folders[1], "-o", page).code == 0

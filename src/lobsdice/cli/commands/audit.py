@@ -7,7 +7,7 @@ from lobsdice.cli import output
 from lobsdice.cli.arguments import Files, Page, refuse_overwriting
 from lobsdice.data.formats import DEFAULTS, ReadOptions
 from lobsdice.data.recordings import read_together, read_unlabelled
-from lobsdice.errors import plural
+from lobsdice.errors import for_the_shell, plural
 
 #: The exit code if the files can be read, but something should be mended before training.
 WARNING = 3
@@ -20,18 +20,19 @@ class Audit:
     """Say, before training, whether the offline data covers what the demonstrations show.
 
     Exits with 0 if it does. Exits with 3 if it does so only in part or not at all, if transitions
-    of the demonstrations leak into it, if the two seem to be sampled at different rates, or if the
-    ends of episodes seem to be marked wrongly.
+    of the demonstrations leak into it, if the two seem to be sampled at different rates or in
+    different units, if actions are copies of states, or if the ends of episodes seem to be marked
+    wrongly.
 
     Example:
         lobsdice audit --expert demos.npz --offline logs.npz
         lobsdice audit --expert demos.npz --offline medium.npz random.npz -o audit.html
     """
 
-    expert: str
-    """File of the demonstrations. Actions in it are ignored."""
+    expert: Files
+    """One or more files or folders of the demonstrations. Actions in them are ignored."""
     offline: Files
-    """One or more files of the offline data: logged episodes with actions."""
+    """One or more files or folders of the offline data: logged episodes with actions."""
     out: Page = None
     """Also write the findings to this HTML page."""
     json: bool = False
@@ -44,7 +45,7 @@ class Audit:
         from lobsdice.report.html import write_page
 
         if self.out is not None:
-            refuse_overwriting([self.expert, *self.offline], [self.out])
+            refuse_overwriting([*self.expert, *self.offline], [self.out])
         expert = read_unlabelled(self.expert, self.read)
         found = audit(expert, read_together(self.offline, self.read))
         if self.out is not None:
@@ -65,7 +66,7 @@ def _print(report: output.Report) -> None:
             console.show(f"{name}: {remark}")
     ends = report["ends"]
     for sentence in (ends["summary"], ends["reading"], *ends["remarks"]):
-        console.show(f"ends: {sentence}")
+        console.show(for_the_shell(f"ends: {sentence}"))
     output.print_facts("nearest offline transitions", report["coverage"])
     output.print_facts("discriminator", report["discriminator"])
     output.print_facts("share nearest to each source", report["sources"])
@@ -77,11 +78,16 @@ def _print(report: output.Report) -> None:
     if report["rate"]:
         console.show(f"RATES: {report['rate']['remark']}")
     for sentence in ends["warnings"]:
-        console.show(f"ENDS: {sentence}")
+        console.show(for_the_shell(f"ENDS: {sentence}"))
+    for unit in report["units"]:
+        console.show(f"UNITS: {unit['remark']}")
+    for target in report["targets"]:
+        console.show(f"ACTIONS: {target['remark']}")
     console.show(f"{report['verdict'].upper()}: {report['reason']}")
 
 
 def _print_first(title: str, rows: list[output.Report]) -> None:
     if rows:
         console.show(f"{title} ({min(SHOWN, len(rows))} of {len(rows)}):")
-        output.print_rows(rows[:SHOWN], tuple(rows[0]))
+        named = [{**row, "episode": row["name"]} for row in rows[:SHOWN]]
+        output.print_rows(named, tuple(name for name in rows[0] if name != "name"))

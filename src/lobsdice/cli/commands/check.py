@@ -9,11 +9,13 @@ import numpy as np
 from lobsdice import console
 from lobsdice.cli import output
 from lobsdice.cli.arguments import Files
+from lobsdice.data.context import describe_blur
 from lobsdice.data.ends import compare_ends
 from lobsdice.data.formats import DEFAULTS, ReadOptions
-from lobsdice.data.prepare import Data, count_leaked
+from lobsdice.data.leaks import count_leaked
+from lobsdice.data.prepare import Data
 from lobsdice.data.recordings import Preparation, read_together, read_unlabelled
-from lobsdice.errors import DataWarning
+from lobsdice.errors import DataWarning, for_the_shell
 
 
 @dataclass(frozen=True)
@@ -29,10 +31,10 @@ class Check:
         lobsdice data check --expert demos.npz --offline medium.npz random.npz --json
     """
 
-    expert: str
-    """File of the demonstrations. Actions in it are ignored."""
+    expert: Files
+    """One or more files or folders of the demonstrations. Actions in them are ignored."""
     offline: Files
-    """One or more files of the offline data: logged episodes with actions."""
+    """One or more files or folders of the offline data: logged episodes with actions."""
     json: bool = False
     """Print JSON instead of a table."""
     preparation: Preparation = field(default_factory=Preparation)
@@ -41,7 +43,8 @@ class Check:
     def __call__(self) -> None:
         expert = read_unlabelled(self.expert, self.read)
         offline = read_together(self.offline, self.read)
-        report = report_of(self.preparation(expert, offline))
+        data = self.preparation(expert, offline)
+        report = report_of(data)
         ends = compare_ends(expert, offline)
         for sentence in ends.warnings:
             warnings.warn(sentence, DataWarning, stacklevel=2)
@@ -49,15 +52,17 @@ class Check:
             return output.print_json(report | {"ends": asdict(ends)})
         output.print_facts("Training data", report)
         for sentence in (ends.summary, ends.reading, *ends.remarks):
-            console.show(f"ends: {sentence}")
+            console.show(for_the_shell(f"ends: {sentence}"))
+        if said := describe_blur(data.blur, data.normaliser.names):
+            console.show(f"features: {said}")
 
 
 def report_of(data: Data) -> dict[str, Any]:
     """Return the sizes of all parts of the training data, and the number of leaked state pairs."""
     counts = np.bincount(data.source, minlength=len(data.source_names)).tolist()
     return {
-        "expert_pairs": len(data.expert.s),
-        "offline_transitions": len(data.offline.s),
+        "expert_pairs": data.expert.size,
+        "offline_transitions": data.offline.size,
         "initial_states": len(data.init),
         "state_size": data.state_size,
         "actions": data.action_space.description,

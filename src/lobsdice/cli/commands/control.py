@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from lobsdice.cli.arguments import Out
 from lobsdice.cli.output import print_written
+from lobsdice.executors.options import Where
 from lobsdice.experiments.control.grid import Grid, Plan
 
 
@@ -21,12 +22,13 @@ class _Control:
     reuse: tuple[Path, ...] = ()
     """Folders of other experiments. Their runs are not repeated; longer ones are cut at --steps, if
     they were evaluated there."""
-    jobs: int = 1
+    jobs: int | None = None
     """Number of fleets to train at the same time. A fleet is the runs of one algorithm and shape,
-    and does not fill a large GPU. If there are several, each is a process that writes log.txt in
-    its folder."""
+    and does not fill a large GPU. Without it, one on this machine, and on a cluster as many as it
+    has room for. If there are several, each is a process that writes log.txt in its folder."""
     grid: Grid = field(default_factory=Grid)
     plan: Plan = field(default_factory=Plan)
+    where: Where = field(default_factory=Where)
     name: ClassVar[str]
 
     def __call__(self) -> None:
@@ -39,7 +41,7 @@ class _Control:
             self.out,
             data=self.data,
             reuse=self.reuse,
-            jobs=self.jobs,
+            executor=self.where.executor(self.out, self.jobs),
         )
         print_written(paths)
 
@@ -55,6 +57,7 @@ class MuJoCo(_Control):
     Example:
         lobsdice experiment mujoco -o results/mujoco
         lobsdice experiment mujoco --jobs 6 -o results/mujoco
+        lobsdice experiment mujoco --on ray --gpus 0.25 -o results/mujoco
         lobsdice experiment mujoco --env hopper --algorithms lobsdice bc --steps 100000 -o quick
         lobsdice experiment mujoco --data d4rl:datasets -o results/d4rl
     """

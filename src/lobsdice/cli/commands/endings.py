@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from lobsdice.cli.arguments import Out
 from lobsdice.cli.output import print_written
+from lobsdice.executors.options import Where
 from lobsdice.experiments.endings.settings import Choice, Settings
 
 
@@ -23,17 +24,21 @@ class Endings:
 
     out: Out
     """Folder to write. Runs that are finished there are not repeated."""
-    jobs: int = 1
+    jobs: int | None = None
     """Number of fleets to train at the same time. A fleet is the runs of one algorithm and shape,
-    and does not fill a large GPU. If there are several, each is a process that writes log.txt in
-    its folder."""
+    and does not fill a large GPU. Without it, one on this machine, and on a cluster as many as it
+    has room for. If there are several, each is a process that writes log.txt in its folder."""
     exact: bool = True
     """Solve the grids exactly as well."""
     choice: Choice = field(default_factory=Choice)
     settings: Settings = field(default_factory=Settings)
+    where: Where = field(default_factory=Where)
 
     def __call__(self) -> None:
         from lobsdice.experiments.endings.experiment import experiment
 
-        paths = experiment(self.choice, self.settings, self.out, jobs=self.jobs, exact=self.exact)
+        executor = self.where.executor(self.out, self.jobs)
+        paths = experiment(
+            self.choice, self.settings, self.out, executor=executor, exact=self.exact
+        )
         print_written(paths)

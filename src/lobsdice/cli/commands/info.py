@@ -24,7 +24,8 @@ class Info:
     """
 
     paths: Positional[Files]
-    """Files, folders, or ids of Minari datasets in the local cache."""
+    """Files, folders, patterns such as 'logs/*.csv', or ids of Minari datasets in the local
+    cache."""
     json: bool = False
     """Print JSON instead of tables."""
     read: ReadOptions = DEFAULTS

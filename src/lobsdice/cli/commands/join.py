@@ -18,7 +18,8 @@ class Join:
     """
 
     paths: Positional[Files]
-    """Files, folders, or ids of Minari datasets in the local cache."""
+    """Files, folders, patterns such as 'logs/*.csv', or ids of Minari datasets in the local
+    cache."""
     out: Out
     """File to write."""
     force: bool = False

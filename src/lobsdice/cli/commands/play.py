@@ -1,5 +1,6 @@
 """`lobsdice play`."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,11 +9,15 @@ from tyro.conf import Positional
 from lobsdice import console
 from lobsdice.cli import output
 from lobsdice.cli.arguments import RunNumber, Which, environment_of, policy_of, refuse_existing
+from lobsdice.errors import LobsDICEError, plural
+from lobsdice.policies.policy import Policy
 
 
 @dataclass(frozen=True)
 class Play:
     """Watch a policy act in an environment, in a window or as a video, and print its returns.
+
+    With --model it acts in the world that `lobsdice rehearse` has learned from the logs.
 
     Example:
         lobsdice play runs/hopper
@@ -24,6 +29,8 @@ class Play:
     env: str | None = None
     """Gymnasium id or built-in task. Without it, the environment of the evaluations during
     training."""
+    model: bool = False
+    """Act in the world that was learned from the logs. The environment only draws its states."""
     episodes: int = 1
     """Number of episodes to show."""
     seed: int = 0
@@ -47,6 +54,8 @@ class Play:
         if self.video is not None:
             refuse_existing([self.video], force=self.force)
         policy = policy_of(self.path, self.which, self.number)
+        if self.model:
+            return self.rehearse(policy)
         env = self.env or environment_of(self.path)
         with console.waiting("Playing" if self.video is None else "Recording"):
             found = play(
@@ -61,5 +70,40 @@ class Play:
             return output.print_json({"returns": found, "video": self.video and str(self.video)})
         for i, value in enumerate(found):
             console.show(f"episode {i}: return {value:.1f}")
+        if self.video is not None:
+            console.show(f"wrote {self.video}")
+
+    def rehearse(self, policy: Policy) -> None:
+        """Play in the learned world that the run folder keeps."""
+        from lobsdice.environments.learned import WORLD, load_world
+        from lobsdice.environments.play import play_learned
+
+        path = self.path / WORLD
+        if not path.exists():
+            raise LobsDICEError(
+                f"{self.path} keeps no learned world; `lobsdice rehearse {self.path}` learns one"
+            )
+        world = load_world(path)
+        env = self.env
+        if env is None and self.video is not None:
+            with suppress(LobsDICEError):
+                env = environment_of(self.path)
+        with console.waiting("Playing"):
+            found = play_learned(
+                policy,
+                world,
+                horizon=int(world.about["horizon"]),
+                episodes=self.episodes,
+                seed=self.seed,
+                stochastic=self.stochastic,
+                video=self.video,
+                environment=env,
+            )
+        if self.json:
+            episodes = [{"steps": steps, "why": why} for steps, why in found]
+            report = {"episodes": episodes, "video": self.video and str(self.video)}
+            return output.print_json(report)
+        for i, (steps, why) in enumerate(found):
+            console.show(f"episode {i}: {plural(steps, 'step')}, then {why}")
         if self.video is not None:
             console.show(f"wrote {self.video}")

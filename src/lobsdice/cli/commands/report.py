@@ -20,16 +20,17 @@ class Report:
 
     The page has learning curves, scores, the weight of each recorded episode, the coverage of the
     demonstrations, a clip of the policy, and the settings and versions to repeat the run. Or, with
-    several folders, it compares their runs.
+    several folders, it compares their runs. Of a sweep, it shows all settings and what matters.
 
     Example:
         lobsdice report runs/mine
         lobsdice report runs/mine -o mine.html --env Hopper-v5
         lobsdice report runs/mine --compare runs/* -o runs.html
+        lobsdice report sweeps/mine
     """
 
     folder: Positional[Path]
-    """Run folder that `lobsdice train` has written."""
+    """Run folder that `lobsdice train` has written, or the folder of a sweep."""
     out: Page = None
     """Page to write. Without it, report.html in the run folder (comparison.html with --compare)."""
     compare: Annotated[tuple[Path, ...], arg(metavar="FOLDER...")] = ()
@@ -43,10 +44,14 @@ class Report:
     """Leave out the clip."""
 
     def __call__(self) -> None:
+        from lobsdice.report import sweep_page
         from lobsdice.report.html import write_page
         from lobsdice.report.run_record import read_run
 
         out = self.out or self.folder / ("comparison.html" if self.compare else "report.html")
+        if sweep_page.is_sweep(self.folder):
+            write_page(out, sweep_page.page(self.folder))
+            return console.show(f"wrote {out}")
         run = read_run(self.folder)
         write_page(out, self.comparison(run) if self.compare else self.report(run))
         console.show(f"wrote {out}")

@@ -1,6 +1,6 @@
 """`lobsdice resume`."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tyro.conf import Positional
@@ -9,6 +9,7 @@ from lobsdice import console
 from lobsdice.cli.commands.train import log_options, train
 from lobsdice.environments.gym import registered
 from lobsdice.errors import LobsDICEError
+from lobsdice.executors.options import Where
 from lobsdice.training.folder import RunFolder
 from lobsdice.training.recipe import Recipe, read_recipe
 
@@ -35,6 +36,7 @@ class Resume:
     """Also log to this Weights & Biases project."""
     json: bool = False
     """Print the outcome as JSON."""
+    where: Where = field(default_factory=Where)
 
     def __call__(self) -> None:
         found = read_recipe(self.folder)
@@ -49,7 +51,7 @@ class Resume:
             before = " ".join(map(str, log_options(found))) or "none"
             console.say(f"logs differ from those of `lobsdice train`, which had {before}")
         about = RunFolder(self.folder).config()["about"]
-        train(recipe, about, resume=True)
+        train(recipe, about, resume=True, executor=self.where.executor(self.folder))
 
     def check_environment(self, recipe: Recipe) -> None:
         """Raise if a file alone would import a module, or if other evaluations would follow."""

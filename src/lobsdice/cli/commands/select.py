@@ -2,50 +2,94 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
 from lobsdice import console
 from lobsdice.cli import output
 from lobsdice.cli.arguments import readable
+from lobsdice.cli.commands.rehearse import COLUMNS, rows_of
 from lobsdice.errors import LobsDICEError
 
 if TYPE_CHECKING:
     from lobsdice.training.select import Choice
 
-#: Measures in the table besides the criterion: 80 columns have room for these; --json has more.
+#: Measures in the table of --by error besides the criterion: 80 columns have room for these.
 SHOWN = ("action_error", "effective_share")
+#: The exit code if no policy should be deployed.
+NONE_WORKS = 3
 
 Folders = Annotated[tuple[Path, ...], arg(metavar="FOLDER...", help_behavior_hint="(required)")]
 
 
 @dataclass(frozen=True)
 class Select:
-    """Rank trained runs without an environment. Returns are not used.
+    """Choose among trained policies without an environment. Returns are not used.
 
-    The criterion is how far the policy's actions at demonstrated states are from the actions that
-    made the same movement in the offline data.
+    Every policy is rehearsed in a world that is learned from the logs (see `lobsdice rehearse`).
+    The folders may differ in algorithms and options, but must have the same recordings. If no
+    policy is likely to work, the command says so and exits with the code 3.
 
     Example:
         lobsdice select runs/*
-        lobsdice select runs/a runs/b --checkpoints --top 10 --json
+        lobsdice select runs/a runs/b --by error --checkpoints --top 10 --json
     """
 
     folders: Positional[Folders]
-    """Run folders of runs that were trained on the same data."""
+    """Run folders of runs that were trained on the same recordings."""
+    by: Literal["rehearsal", "error"] = "rehearsal"
+    """What decides: the rehearsal, or the error of the policy's actions at demonstrated states,
+    which takes no time but tells less."""
+    steps: int | None = None
+    """Gradient steps of learning the world. Without it 6000, or a world that a folder keeps."""
     checkpoints: bool = False
-    """Rank every logged step of each run, not only the last."""
+    """Rank every logged step of each run, not only the last. It needs --by error."""
     top: int | None = None
     """Number of candidates to show. Without it all are shown."""
     json: bool = False
     """Print JSON instead of a table."""
 
     def __call__(self) -> None:
-        from lobsdice.training.select import CRITERION, rank
-
         if self.top is not None and self.top < 1:
             raise LobsDICEError(f"--top is {self.top}; it must be at least 1")
+        if self.by == "error":
+            return self.by_error()
+        if self.checkpoints:
+            raise LobsDICEError(
+                "--checkpoints needs --by error: policies of other steps are not kept; "
+                "`lobsdice train --keep selected` rehearses every checkpoint"
+            )
+        self.by_rehearsal()
+
+    def by_rehearsal(self) -> None:
+        """Print the ranking and three sentences; exit with 3 if no policy is likely to work."""
+        from lobsdice.training.rehearsal.folders import ranked, rehearse_folders
+        from lobsdice.training.rehearsal.verdict import explain
+
+        found = ranked(rehearse_folders(self._runs(), steps=self.steps))
+        rows = rows_of(found)[: self.top]
+        if self.json:
+            output.print_json(rows)
+        else:
+            output.print_rows([{k: row[k] for k in COLUMNS} for row in rows], COLUMNS)
+            for sentence in explain([(path / kept.policy, kept.rehearsed) for path, kept in found]):
+                console.show(sentence)
+        if not found[0][1].rehearsed.verdict.works:
+            raise SystemExit(NONE_WORKS)
+
+    def _runs(self) -> list[Path]:
+        """Return the folders that hold policies, and say which are left out."""
+        from lobsdice.training.rehearsal.folders import policy_files
+
+        if len(self.folders) == 1:
+            return list(self.folders)
+        return list(readable(self.folders, policy_files))
+
+    def by_error(self) -> None:
+        """Print the ranking by the error on the demonstrations."""
+        from lobsdice.training.select import CRITERION, rank
+
         found = rank(self.choices(), checkpoints=self.checkpoints)
         reports = [candidate.report() for candidate in found[: self.top]]
         if self.json:

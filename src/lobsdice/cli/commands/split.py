@@ -21,7 +21,7 @@ class Split:
     """
 
     path: Annotated[Positional[str], arg(metavar="IN")]
-    """File, folder, or id of a Minari dataset in the local cache."""
+    """File, folder, pattern such as 'logs/*.csv', or id of a Minari dataset in the local cache."""
     first: int
     """Number of episodes to write to `--out`."""
     out: Out

@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,9 +15,11 @@ from lobsdice.algorithms import ALGORITHMS
 from lobsdice.cli import output
 from lobsdice.cli.arguments import Out
 from lobsdice.errors import LobsDICEError
+from lobsdice.executors.job import Executor
+from lobsdice.executors.options import Where
 from lobsdice.training.folder import CONFIG, RunFolder
+from lobsdice.training.loggers import Row
 from lobsdice.training.recipe import Recipe
-from lobsdice.training.train import Run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,18 +27,28 @@ class Train(Recipe):
     """The recipe of a run as options; `train_command` adds those of an algorithm."""
 
     out: Out
+    expert: Annotated[tuple[str, ...], arg(metavar="PATH...")] = ()
     offline: Annotated[tuple[str, ...], arg(metavar="PATH...")] = ()
+    labelled: Annotated[tuple[str, ...], arg(metavar="PATH...")] = ()
     mixture: Annotated[tuple[int, ...], arg(metavar="INT...")] = ()
     paper: bool = False
     """Train as the paper says, wherever the defaults differ from it; docs/algorithms/lobsdice.md
     lists where. Options that are given still count."""
+    no_audit: bool = False
+    """Leave out the quick audit of the files, whose verdict is one line."""
+    quiet: bool = False
+    """Print only warnings and the outcome: no progress, no messages."""
+    where: Where = field(default_factory=Where)
 
     def __call__(self) -> None:
         RunFolder(self.out).refuse_existing()  # at once, and not after the data was read
         if self.task is not None and self.env is not None:
             raise LobsDICEError(f"{self.task} has its own environment; leave --env out")
         recipe = self.as_published() if self.paper else self
-        train(recipe, recipe.about(["lobsdice", *sys.argv[1:]]))
+        words = recipe.about(["lobsdice", *sys.argv[1:]])
+        executor = self.where.executor(self.out)
+        with console.quiet(self.quiet):
+            train(recipe, words, audit=not self.no_audit and not self.quiet, executor=executor)
 
 
 def train_command(name: str) -> type[Train]:
@@ -54,14 +66,30 @@ def train_command(name: str) -> type[Train]:
     Example:
         lobsdice train {name} --expert demos.npz --offline logs.npz --out runs/mine
         lobsdice train {name} --task hopper --seeds 5 --steps 100000 --out runs/hopper
+        lobsdice train {name} --expert demos.npz --offline logs.npz --out runs/mine --on ray
     """
     return command
 
 
-def train(recipe: Recipe, about: Mapping[str, Any], *, resume: bool = False) -> None:
-    """Train, or go on training, and print the outcome."""
+def train(
+    recipe: Recipe,
+    about: Mapping[str, Any],
+    *,
+    resume: bool = False,
+    audit: bool = False,
+    executor: Executor | None = None,
+) -> None:
+    """Train, or go on training, here or where the executor says, and print the outcome."""
     try:
-        report = outcome(recipe.out, recipe.train(about, resume=resume))
+        if executor is None:
+            run = recipe.train(about, resume=resume, audit=audit)
+            rows, failures = run.rows, run.failures
+        else:
+            from lobsdice.executors.train import train_on
+
+            train_on(executor, recipe, about)
+            rows, failures = RunFolder(recipe.out).rows(), RunFolder(recipe.out).failures()
+        report = outcome(recipe.out, rows, failures)
     except KeyboardInterrupt:
         if (recipe.out / CONFIG).exists():
             console.say(f"to go on from the last checkpoint: {resume_line(recipe)}")
@@ -81,15 +109,14 @@ def log_options(recipe: Recipe) -> list[str]:
     return [*tensorboard, *(["--wandb", recipe.wandb] if recipe.wandb is not None else [])]
 
 
-def outcome(out: Path, run: Run) -> dict[str, Any]:
+def outcome(out: Path, rows: Sequence[Row], failures: Mapping[int, str]) -> dict[str, Any]:
     """Return the last row of each run, and the folder of the policies."""
-    last = run.rows[-1]["step"] if run.rows else 0
-    rows = [row for row in run.rows if row["step"] == last]
+    last = rows[-1]["step"] if rows else 0
     return {
         "steps": last,
         "policies": str(out / "policies"),
-        "runs": rows,
-        "failures": list(run.failures.values()),
+        "runs": [row for row in rows if row["step"] == last],
+        "failures": list(failures.values()),
     }
 
 

@@ -1,0 +1,86 @@
+"""`lobsdice rehearse`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tyro.conf import Positional, arg
+
+from lobsdice import console
+from lobsdice.cli import output
+from lobsdice.errors import LobsDICEError
+
+if TYPE_CHECKING:
+    from lobsdice.training.rehearsal.files import Kept
+
+Folders = Annotated[tuple[Path, ...], arg(metavar="FOLDER...", help_behavior_hint="(required)")]
+#: Columns of the table; --json has more.
+COLUMNS = ("policy", "score", "chance", "finished", "failed", "guessing", "near")
+
+
+@dataclass(frozen=True)
+class Rehearse:
+    """Try policies out in a world that is learned from the logs, before they meet the real one.
+
+    The logs teach an ensemble of networks what follows a step. Each policy acts in that world, from
+    the first states of the logs and of the demonstrations. Its episodes are compared with the
+    demonstrations: how long they stay near, whether they end alike, and where the ensemble
+    disagrees, so that nothing can be said. Each run folder keeps the result, and `lobsdice report`
+    shows it. `lobsdice select` chooses by it.
+
+    Example:
+        lobsdice rehearse runs/*
+        lobsdice rehearse runs/mine --episodes 200 --json
+    """
+
+    folders: Positional[Folders]
+    """Run folders whose runs learned from the same recordings."""
+    steps: int | None = None
+    """Gradient steps of learning the world. Without it 6000, or a world that a folder keeps."""
+    episodes: int = 100
+    """Rehearsed episodes of each policy."""
+    horizon: int | None = None
+    """Steps of an episode at most. Without it, as many as the longest demonstration has, or twice
+    as many if the demonstrations end by themselves."""
+    again: bool = False
+    """Learn the world anew, even if a folder keeps one of the same recordings."""
+    json: bool = False
+    """Print JSON instead of a table."""
+
+    def __call__(self) -> None:
+        given = {"steps": self.steps, "episodes": self.episodes, "horizon": self.horizon}
+        for name, value in given.items():
+            if value is not None and value < 1:
+                raise LobsDICEError(f"--{name} is {value}; it must be at least 1")
+        from lobsdice.training.rehearsal.folders import ranked, rehearse_folders
+        from lobsdice.training.rehearsal.verdict import answer, quality_sentence
+
+        found = rehearse_folders(
+            self.folders,
+            steps=self.steps,
+            episodes=self.episodes,
+            horizon=self.horizon,
+            again=self.again,
+        )
+        kept = ranked(found)
+        world = kept[0][1].rehearsed.comparison.shown.world
+        rows = rows_of(kept)
+        if self.json:
+            return output.print_json([{"world": world.about}, *rows])
+        output.print_rows([{k: row[k] for k in COLUMNS} for row in rows], COLUMNS)
+        console.show(quality_sentence(world))
+        console.show(answer([one.rehearsed.verdict for _, one in kept]))
+
+
+def rows_of(kept: "Sequence[tuple[Path, Kept]]") -> list[dict[str, Any]]:
+    """Return a row for each rehearsed policy."""
+    return [
+        {"policy": str(path / one.policy)}
+        | {key: _short(value) for key, value in one.rehearsed.verdict.to_plain().items()}
+        for path, one in kept
+    ]
+
+
+def _short(value: Any) -> Any:
+    return round(value, 3) if isinstance(value, float) else value

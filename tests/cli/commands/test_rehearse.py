@@ -1,0 +1,98 @@
+"""`lobsdice rehearse`, `select`, `play --model` and the report, on a line with a goal and a pit."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from line_world import demonstrations, going, made_world, walks
+from made_runs import make_run
+
+from lobsdice.cli import main
+from lobsdice.data.formats import read, write
+from lobsdice.environments.learned import WORLD
+from lobsdice.report.rehearsal import kept, section
+from lobsdice.training.callbacks import Moment
+from lobsdice.training.rehearsal.checkpoints import rehearse_checkpoints
+from lobsdice.training.rehearsal.files import recordings_digest
+from lobsdice.training.select import CRITERION, badness
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Runs of three policies, which keep the world that was learned from their logs."""
+    demos, logs = tmp_path / "demos.npz", tmp_path / "logs.npz"
+    write(demos, demonstrations())
+    write(logs, walks([-0.8] * 20, np.linspace(-0.1, 0.1, 20), noise=0.3))
+    digest = recordings_digest(read(demos), read(logs))
+    world = made_world()
+    world = replace(world, about=world.about | {"recordings": digest, "steps": 7})
+    files = {"expert": str(demos), "offline": [str(logs)]}
+    for name, action in {"good": 0.8, "bad": -0.8, "still": 0.0}.items():
+        world.save(make_run(tmp_path / name, [going(action)], **files) / WORLD)
+    return tmp_path
+
+
+def test_a_user_whose_logs_hold_no_good_episode_is_told_before_deploying(folder, capsys):
+    assert main(["select", str(folder / "bad"), str(folder / "still")]) == 3
+    said = capsys.readouterr().out
+    assert "none of these reaches the demonstrated end in rehearsal: do not deploy" in said
+
+
+def test_the_policy_that_works_is_recommended_in_three_sentences(folder, capsys):
+    assert main(["select", str(folder / "bad"), str(folder / "good")]) == 0
+    take, why, trust = capsys.readouterr().out.strip().splitlines()[-3:]
+    assert take.startswith(f"take {folder / 'good'}/policies/last-0.safetensors: its score")
+    assert "100 end as the demonstrations do" in why and str(folder / "bad") in why
+    assert "held-out rows" in trust
+    assert main(["select", str(folder / "bad"), str(folder / "good"), "--json"]) == 0
+    first, second = json.loads(capsys.readouterr().out)
+    assert "good" in first["policy"] and first["score"] > 0.75 > second["score"]
+
+
+def test_runs_that_learned_from_other_recordings_are_not_compared(folder, capsys):
+    write(folder / "others.npz", walks([0.5] * 5, np.zeros(5), noise=0.1))
+    files = {"expert": str(folder / "demos.npz"), "offline": [str(folder / "others.npz")]}
+    make_run(folder / "other", [going(0.8)], **files)
+    assert main(["rehearse", str(folder / "good"), str(folder / "other")]) == 2
+    assert "they learned from different recordings" in capsys.readouterr().err
+
+
+def test_the_folder_keeps_the_rehearsal_and_the_report_shows_it(folder, capsys):
+    assert main(["rehearse", str(folder / "good"), "--episodes", "20"]) == 0
+    assert "the first does what was demonstrated: of 20 rehearsed" in capsys.readouterr().out
+    found = kept(folder / "good", demonstrations())
+    assert not isinstance(found, str)
+    page = section(found)
+    assert "Where it goes wrong" in page and found.report["policies"][0]["sentence"] in page
+    assert "not rehearsed" in str(kept(folder / "bad", demonstrations()))
+
+
+def test_a_policy_plays_in_the_learned_world(folder, capsys):
+    words = ["play", str(folder / "good"), "--model", "--episodes", "2"]
+    assert main([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [one["why"] for one in found["episodes"]] == ["it ends"] * 2
+    assert main([*words, "--video", str(folder / "x.gif")]) == 2
+    assert "nothing can draw the states of the learned world" in capsys.readouterr().err
+
+
+def test_wrong_options_are_sentences(folder, capsys):
+    (folder / "bad" / WORLD).unlink()
+    assert main(["play", str(folder / "bad"), "--model"]) == 2
+    assert "keeps no learned world; `lobsdice rehearse" in capsys.readouterr().err
+    assert main(["select", str(folder / "bad"), "--checkpoints"]) == 2
+    assert "--checkpoints needs --by error" in capsys.readouterr().err
+    for words in (["--steps", "0"], ["--horizon", "0"], ["--episodes", "0"]):
+        assert main(["rehearse", str(folder / "bad"), *words]) == 2
+        assert f"{words[0]} is 0; it must be at least 1" in capsys.readouterr().err
+
+
+def test_a_checkpoint_is_kept_by_its_rehearsal(folder):
+    expert, offline = (read(folder / name) for name in ("demos.npz", "logs.npz"))
+    rehearsal = rehearse_checkpoints(folder / "good", expert, offline)
+    found = rehearsal(Moment(1, (), {0: going(0.8), 1: going(-0.8)}, ()))
+    assert found is not None
+    good, wrong = np.asarray(found["rehearsal"])
+    assert good > 0.75 > wrong
+    assert badness({"rehearsal": good, CRITERION: 1}) < badness({"rehearsal": wrong, CRITERION: 0})
