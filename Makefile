@@ -14,7 +14,7 @@ CREATE_VENV = if $(PYTHON) -c 'import ensurepip' 2>/dev/null; then $(PYTHON) -m 
   $(PYTHON) -m venv --without-pip .venv && \
   $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; fi
 
-.PHONY: help demo demo-reach test docs lint format clean
+.PHONY: help demo demo-reach test docs lint format dist clean
 .DELETE_ON_ERROR:
 
 help:
@@ -23,7 +23,8 @@ help:
 	@echo "make test        run the tests"
 	@echo "make docs        build the documentation's site into site/"
 	@echo "make lint        ruff, pyright and the layers of imports"
-	@echo "make format      let ruff put the code in order"
+	@echo "make format      let ruff put the code in order, and write docs/api/ from it"
+	@echo "make dist        build the wheel and the source distribution into dist/, and check them"
 	@echo "make clean       remove what make has made"
 
 demo: $(INSTALLED)
@@ -51,8 +52,15 @@ lint: $(INSTALLED)
 	$(BIN)/lint-imports --no-logo --no-cache
 
 format: $(INSTALLED)
+	$(BIN)/python docs/reference.py
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+
+# Without isolation: what builds the package is installed with all the rest.
+dist: $(INSTALLED)
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/twine check --strict dist/*
 
 clean:
 	rm -rf .venv $(DEMO) site .pytest_cache .ruff_cache .hypothesis dist build

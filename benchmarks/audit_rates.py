@@ -98,10 +98,7 @@ def of_one_rate(task: ld.Task, positions: int) -> Iterator[tuple[Episodes, Episo
 
 def rate(expert: Episodes, offline: Episodes) -> Rate | None:
     normaliser = fit_normaliser(offline)
-    ours, logs = (
-        np.concatenate(observations(one, normaliser=normaliser), axis=1)
-        for one in (expert, offline)
-    )
+    ours, logs = (observations(one, normaliser=normaliser).pairs for one in (expert, offline))
     return compare_rates(ours, groups(expert), logs, groups(offline))
 
 

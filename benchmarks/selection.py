@@ -1,106 +1,387 @@
-"""Runs of LobsDICE with many settings, to see how well offline measures rank them.
+"""How well can a policy be chosen without an environment? Policies, estimates and true scores.
 
-python benchmarks/selection.py --task hopper --steps 100000 --out runs/selection
+    python benchmarks/selection.py collect grid --part 0 --out runs/selection
+    python benchmarks/selection.py estimate grid grid-noisy --out runs/selection
+    python benchmarks/selection.py table --out results/selection
 
-All settings and seeds train in one program. It writes the run folder OUT/TASK, and after each
-evaluation OUT/TASK.csv. That has one row for each run and evaluation, with the setting of the run,
-the offline measures, the return and the normalised score.
+docs/select.md explains the estimates. results/selection/PROTOCOL.md was written before the first
+run: it has the worlds, the policies and the numbers to report.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tyro
+from scipy.stats import kendalltau, spearmanr
 
-from lobsdice import LobsDICE, Options, load
-from lobsdice.data.files import write_csv
-from lobsdice.environments.tasks.table import SOURCES
-from lobsdice.training.engine import Member
-from lobsdice.training.fleet import Fleet
-from lobsdice.training.folder import RunFolder
-from lobsdice.training.loggers import Row
-from lobsdice.training.train import train_fleet
+from lobsdice.algorithms import ALGORITHMS
+from lobsdice.console import say
+from lobsdice.data.files import atomic, write_csv
+from lobsdice.data.prepare import Data, prepare
+from lobsdice.environments.evaluate import evaluate
+from lobsdice.environments.learned import load_world as read_world
+from lobsdice.environments.tasks.table import WORLDS, spec_of
+from lobsdice.environments.tasks.task import Task, load
+from lobsdice.experiments.endings.worlds import successes
+from lobsdice.policies.policy import Policy, load_policy
+from lobsdice.training.diagnostics import infer_actions
+from lobsdice.training.engine import Member, Options
+from lobsdice.training.fleet import Fleet, iterate
+from lobsdice.training.rehearsal.comparison import Shown
+from lobsdice.training.rehearsal.dynamics import learn_world
+from lobsdice.training.rehearsal.estimates import (
+    Logs,
+    demonstration_error,
+    disagreement,
+    nearness_value,
+    visitation_distance,
+)
+from lobsdice.training.rehearsal.rehearse import rehearse_policies
 
-VARIED = ("alpha", "gamma", "ratio_penalty", "nu_penalty")
-#: Differences from the defaults (alpha 0.1, gamma 0.99, ratio_penalty 0.1, nu_penalty 1e-4): each
-#: hyperparameter far below and above, and some harmful combinations.
-SETTINGS: dict[str, dict[str, Any]] = {
-    "default": {},
-    "alpha 0.01": {"alpha": 0.01},
-    "alpha 1": {"alpha": 1.0},
-    "alpha 10": {"alpha": 10.0},
-    "alpha 100": {"alpha": 100.0},
-    "gamma 0.5": {"gamma": 0.5},
-    "gamma 0.9": {"gamma": 0.9},
-    "gamma 0.999": {"gamma": 0.999},
-    "gamma 1": {"gamma": 1.0},
-    "ratio penalty 0": {"ratio_penalty": 0.0},
-    "ratio penalty 1": {"ratio_penalty": 1.0},
-    "ratio penalty 10": {"ratio_penalty": 10.0},
-    "nu penalty 1": {"nu_penalty": 1.0},
-    "no penalties": {"ratio_penalty": 0.0, "nu_penalty": 0.0},
-    "alpha 1, ratio penalty 10": {"alpha": 1.0, "ratio_penalty": 10.0},
+#: The worlds of each role, fixed before any result. No family of worlds has both roles.
+ROLES = {
+    "choosing": ("grid", "grid-noisy", "reach", "reach-noisy", "hopper", "hopper-noisy", "ant"),
+    "reporting": (
+        "pointmaze",
+        "pointmaze-noisy",
+        "cartpole",
+        "cartpole-noisy",
+        "walker2d",
+        "walker2d-noisy",
+        "halfcheetah",
+    ),
 }
+#: Worlds with the same states and actions, whose runs train in one program.
+TOGETHER = {
+    "grid": ("grid", "grid-noisy"),
+    "reach": ("reach", "reach-noisy"),
+    "pointmaze": ("pointmaze", "pointmaze-noisy"),
+    "cartpole": ("cartpole", "cartpole-noisy"),
+    "hopper": ("hopper", "hopper-noisy"),
+    "walker2d": ("walker2d", "walker2d-noisy", "halfcheetah"),
+    "ant": ("ant",),
+}
+#: Another algorithm for each, or LobsDICE with another reading of ends.
+OTHER = {
+    "grid": ("lobsdice", "keep"),
+    "reach": ("smodice", "restart"),
+    "pointmaze": ("lobsdice", "stay"),
+    "cartpole": ("bco", "restart"),
+    "hopper": ("demodicefo", "restart"),
+    "walker2d": ("opolo", "restart"),
+    "ant": ("rce", "restart"),
+}
+#: Episodes of the expert, of a medium policy and of a random one, for MuJoCo's tasks.
+MIXTURE = {"expert": 20, "medium": 30, "random": 40}
+WIDTH, BATCH = 64, 128
+#: The success rates of the demonstrators, from results/endings/demonstrators.csv.
+DEMONSTRATORS = {
+    "grid": 1.0,
+    "grid-noisy": 0.953,
+    "reach": 0.996,
+    "reach-noisy": 0.897,
+    "pointmaze": 1.0,
+    "pointmaze-noisy": 0.989,
+    "cartpole": 1.0,
+    "cartpole-noisy": 0.963,
+}
+#: A policy works from the first score on, and fails below the second.
+WORKS, FAILS = 90, 50
+#: Random lists of eight policies of a world.
+LISTS = 300
+#: The estimates, with -1 for those of which small values are good.
+SIGNS = {"rehearsal": 1, "finished": 1, "near": 1, "apart": -1, "error": -1, "fitted_q": 1} | {
+    "dice": -1,
+    "disagreement": -1,
+    "dual": -1,
+}
+COLUMNS = ("spearman", "kendall", "regret", "regret_of_8", "failure_of_8")
+HEAD = "| estimate | Spearman | Kendall | regret | regret in lists of 8 | failures chosen |"
+RULE = "|---|---|---|---|---|---|"
+#: Shares of the logs.
+EVERYTHING, FIFTH, NO_EXPERT, EXPERT = range(4)
+SHARES = ("everything", "a fifth", "no expert", "only expert")
 
 
 @dataclass(frozen=True)
-class Study:
+class Arm:
+    """A run, with what differs from the defaults."""
+
+    algorithm: str
+    setting: dict[str, float]
+    share: int = EVERYTHING
+    terminal: str = "restart"
+
+    @property
+    def name(self) -> str:
+        parts = [f"{key} {value:g}" for key, value in self.setting.items()]
+        parts += [SHARES[self.share]] if self.share else []
+        parts += [self.terminal] if self.terminal != "restart" else []
+        return ", ".join(parts) or "default"
+
+
+def fleets(family: str) -> list[tuple[list[Arm], tuple[int, ...]]]:
+    """The runs of each world that train together, and the steps whose policies are kept."""
+    settings = ({}, {"alpha": 10.0}, {"gamma": 0.9}, {"ratio_penalty": 10.0})
+    arms = [Arm("lobsdice", setting) for setting in settings]
+    arms += [Arm("lobsdice", {}, share) for share in (FIFTH, NO_EXPERT)]
+    cloned = [Arm("bc", {}, share) for share in range(len(SHARES))]
+    algorithm, terminal = OTHER[family]
+    return [
+        (cloned, (200, 2000)),
+        (arms, (200, 600, 2000)),
+        ([Arm(algorithm, {}, terminal=terminal)], (600, 2000)),
+    ]
+
+
+def load_world(world: str) -> Task:
+    """The demonstrations and logs of a world."""
+    return load(world, offline=None if world in WORLDS else MIXTURE)
+
+
+def datasets(task: Task) -> list[Data]:
+    """The data of each of `SHARES`."""
+    logs, source = task.offline, task.offline.source
+    assert source is not None
+    good = source == logs.source_names.index("expert")
+    numbers = np.arange(len(logs))
+    chosen = (numbers, numbers[::5], numbers[~good], numbers[good])
+    return [prepare(task.expert, logs.select(n), allow_leak=task.spec.finite) for n in chosen]
+
+
+Found = tuple[dict[str, Any], Policy]
+
+
+def train(
+    worlds: Sequence[str], arms: Sequence[Arm], steps: Sequence[int], datas: Sequence[Data]
+) -> Iterator[Found]:
+    """The policies of a fleet at some steps, each with its facts and the measures of training."""
+    cases = [(i, world, arm) for i, world in enumerate(worlds) for arm in arms]
+    fleet = Fleet(
+        tuple(
+            Member(_algorithm(arm), 0, len(SHARES) * i + arm.share, _options(arm, steps[-1]))
+            for i, _, arm in cases
+        ),
+        tuple(datas),
+    )
+    diagnosis = fleet.diagnosis()
+    for now in iterate(fleet, every=200):
+        if now.step not in steps:
+            continue
+        measures = diagnosis(now.state)
+        for i, policy in enumerate(fleet.policies(now.state)):
+            _, world, arm = cases[i]
+            facts = {"world": world, "algorithm": arm.algorithm, "setting": arm.name}
+            facts |= {"step": now.step}
+            yield facts | {f"train_{k}": float(x[i]) for k, x in measures.items()}, policy
+
+
+def _algorithm(arm: Arm) -> Any:
+    kind: Any = ALGORITHMS[arm.algorithm]
+    known = {f.name for f in fields(kind)}
+    return kind(
+        **{
+            "width": WIDTH,
+            "policy_rate": 1e-3,
+            **{k: v for k, v in arm.setting.items() if k in known},
+        }
+    )
+
+
+def _options(arm: Arm, steps: int) -> Options:
+    terminal: Any = arm.terminal
+    return Options(steps=steps, batch_size=BATCH, average=0.99, terminal=terminal)
+
+
+def scores(world: str, policies: Sequence[Policy]) -> list[dict[str, float]]:
+    """The true return of each policy, and its rate of success where episodes succeed."""
+    ends = world in WORLDS
+    found = evaluate(policies, world, episodes=40 if ends else 5)
+    rows = [{"return": float(np.nanmean(x))} for x in found]
+    if ends:
+        return [
+            row | {"success": float(successes(world, x).mean())}
+            for row, x in zip(rows, found, strict=True)
+        ]
+    return rows
+
+
+@dataclass(frozen=True)
+class Collect:
+    """Train the policies of some worlds and measure their true scores."""
+
+    family: tyro.conf.Positional[str]
+    """A key of TOGETHER."""
     out: Path
-    task: str = "hopper"
-    steps: int = 100_000
-    seeds: int = 2
-    evaluations: int = 20
-    episodes: int = 10
-    mixture: tuple[int, int, int] = (100, 500, 500)
-    batch_size: int = 512
-    width: int = 256
+    """Folder of the policies."""
+    part: int
+    """Number of the fleet, 0 to 2."""
 
-    def run(self) -> None:
-        counts: dict[str, int] = dict(zip(SOURCES, self.mixture, strict=True))
-        task = load(self.task, expert=5, offline=counts)
-        options = Options(steps=self.steps, batch_size=self.batch_size)
-        members = tuple(
-            Member(LobsDICE(width=self.width, **setting), seed, 0, options)
-            for setting in SETTINGS.values()
-            for seed in range(self.seeds)
-        )
-        folder = self.out / self.task
-        resume = (folder / "config.json").exists()
-        table = Table(self.out / f"{self.task}.csv", self.seeds)
-        if resume and (rows := RunFolder(folder).rows()):
-            table(rows)
-        train_fleet(
-            Fleet(members, (task.data,)),
-            every=self.steps // self.evaluations,
-            evaluate=lambda policies: task.evaluate(policies, episodes=self.episodes),
-            out=folder,
-            resume=resume,
-            loggers=[table],
-        )
+    def __call__(self) -> None:
+        worlds = TOGETHER[self.family]
+        datas = [data for world in worlds for data in datasets(load_world(world))]
+        arms, steps = fleets(self.family)[self.part]
+        found = list(train(worlds, arms, steps, datas))
+        say(f"{self.family}: {len(found)} policies")
+        for world in worlds:
+            mine = [(facts, policy) for facts, policy in found if facts["world"] == world]
+            true = scores(world, [policy for _, policy in mine])
+            rows = []
+            for i, ((facts, policy), score) in enumerate(zip(mine, true, strict=True)):
+                name = f"{self.part}-{i:02d}.safetensors"
+                policy.save(self.out / world / name)
+                rows.append({"file": name, **facts, **score})
+            write_csv(self.out / world / f"policies-{self.part}.csv", rows)
 
 
-@dataclass
-class Table:
-    """The rows so far, each with its setting. Each evaluation replaces the file."""
+def load_policies(folder: Path) -> tuple[list[dict[str, str]], list[Policy]]:
+    """The rows of a world's policies, and the policies."""
+    paths = sorted(folder.glob("policies-*.csv"))
+    rows = [row for path in paths for row in csv.DictReader(path.open())]
+    return rows, [load_policy(folder / row["file"]) for row in rows]
 
-    path: Path
-    seeds: int
-    rows: dict[tuple[int, int], Row] = field(default_factory=dict)
-    """By step and run, because a run that continues may log its last row again."""
 
-    def __call__(self, rows: Sequence[Row]) -> None:
-        self.rows |= {(row["step"], row["run"]): self.tidy(row) for row in rows}
-        write_csv(self.path, list(self.rows.values()), line_end="\r\n")
+def true_score(world: str, row: dict[str, str]) -> float:
+    """The score of a policy: 0 is useless, and 100 as good as the demonstrator."""
+    if world in WORLDS:
+        return 100 * float(row["success"]) / DEMONSTRATORS[world]
+    return float(spec_of(world).normalised(float(row["return"])))
 
-    def tidy(self, row: Row) -> Row:
-        """A row of metrics with the setting in place of the number of the run."""
-        name, setting = list(SETTINGS.items())[row["run"] // self.seeds]
-        algorithm = LobsDICE(**setting)
-        numbers = {f"set_{key}": getattr(algorithm, key) for key in VARIED}
-        return {"setting": name, **numbers, **{k: v for k, v in row.items() if k != "run"}}
+
+@dataclass(frozen=True)
+class Estimate:
+    """Estimate the policies of some worlds offline, and write them beside their true scores."""
+
+    worlds: tyro.conf.Positional[tuple[str, ...]]
+    out: Path
+    """Folder of the policies."""
+
+    def __call__(self) -> None:
+        for world in self.worlds:
+            write_csv(self.out / world / "estimates.csv", self.rows(world))
+
+    def rows(self, world: str) -> list[dict[str, Any]]:
+        """The true score and all estimates of each policy of a world."""
+        task, folder = load_world(world), self.out / world
+        facts, policies = load_policies(folder)
+        path = folder / "world.safetensors"
+        if not path.exists():
+            learn_world(task.data, steps=5000).save(path)
+        learned = read_world(path)
+        episodes = 100 if world in WORLDS else 40
+        found = rehearse_policies(learned, policies, task.expert, episodes=episodes)
+        logs = Logs(task.data, Shown(task.expert, learned))
+        states, actions = infer_actions(task.data)
+        raw = learned.raw(np.asarray(states))
+        apart = disagreement(policies, raw)
+        return [
+            {key: row[key] for key in ("world", "file", "algorithm", "setting", "step")}
+            | {"score": true_score(world, row), "rehearsal": one.verdict.score}
+            | {"finished": one.verdict.finished / one.verdict.starts, "near": one.verdict.near}
+            | {"apart": one.verdict.apart, "guessing": one.verdict.guessing / one.verdict.starts}
+            | {"error": demonstration_error(policy, raw, np.asarray(actions))}
+            | {"fitted_q": nearness_value(logs, policy)}
+            | {"dice": visitation_distance(logs, policy), "disagreement": apart[i]}
+            | {"dual": row.get("train_held_out_nu_loss", "")}
+            for i, (row, policy, one) in enumerate(zip(facts, policies, found, strict=True))
+        ]
+
+
+def read_estimates(path: Path) -> dict[str, dict[str, np.ndarray]]:
+    """The columns of estimates.csv for each world."""
+    worlds: dict[str, list[dict[str, str]]] = {}
+    for row in csv.DictReader(path.open()):
+        worlds.setdefault(row["world"], []).append(row)
+    names = ("score", *SIGNS)
+    return {
+        world: {name: np.array([float(row[name] or "nan") for row in rows]) for name in names}
+        for world, rows in worlds.items()
+    }
+
+
+def measure(score: np.ndarray, x: np.ndarray) -> dict[str, float]:
+    """How well an estimate ranks and chooses the policies of a world."""
+    known = np.isfinite(x)
+    score, x = score[known], x[known]
+    random, regrets, failed, could = np.random.default_rng(0), [], 0, 0
+    for _ in range(LISTS):
+        some = random.choice(len(x), 8, replace=False)
+        taken, best = score[some[x[some].argmax()]], score[some].max()
+        regrets.append(best - taken)
+        could += best >= WORKS
+        failed += bool(best >= WORKS and taken < FAILS)
+    flat = len(np.unique(x)) < 2
+    return {
+        "spearman": np.nan if flat else float(np.asarray(spearmanr(x, score))[0]),
+        "kendall": np.nan if flat else float(np.asarray(kendalltau(x, score))[0]),
+        "regret": float(score.max() - score[x.argmax()]),
+        "regret_of_8": float(np.mean(regrets)),
+        "failure_of_8": failed / could if could else np.nan,
+    }
+
+
+def interval(values: Sequence[float]) -> str:
+    """The mean over worlds, and its 95 % interval by bootstrap over worlds."""
+    found = np.array([x for x in values if np.isfinite(x)])
+    if not len(found):
+        return "–"
+    draws = np.random.default_rng(0).choice(found, (2000, len(found))).mean(axis=1)
+    low, high = np.quantile(draws, [0.025, 0.975])
+    return f"{found.mean():.2f} ({low:.2f} to {high:.2f})"
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Write the tables and the figure from estimates.csv."""
+
+    out: Path
+    """Folder of estimates.csv."""
+
+    def __call__(self) -> None:
+        worlds = read_estimates(self.out / "estimates.csv")
+        rows, lines = [], []
+        for role, names in ROLES.items():
+            there = [name for name in names if name in worlds]
+            lines += [f"## {role.capitalize()} worlds: {', '.join(there)}", "", HEAD, RULE]
+            for estimate, sign in SIGNS.items():
+                found = [measure(worlds[w]["score"], sign * worlds[w][estimate]) for w in there]
+                rows += [
+                    {"role": role, "world": w, "estimate": estimate} | one
+                    for w, one in zip(there, found, strict=True)
+                ]
+                cells = [interval([one[key] for one in found]) for key in COLUMNS]
+                lines.append(f"| {estimate} | {' | '.join(cells)} |")
+            lines.append("")
+        write_csv(self.out / "summary.csv", rows)
+        with atomic(self.out / "tables.md") as temporary:
+            temporary.write_text("\n".join(lines))
+        self.draw(worlds)
+
+    def draw(self, worlds: dict[str, dict[str, np.ndarray]]) -> None:
+        """Write the figure: the score in rehearsal against the true one, a panel for each world."""
+        import matplotlib
+
+        matplotlib.use("Agg")
+        import matplotlib.pyplot as plt
+
+        figure, axes = plt.subplots(2, 5, figsize=(12, 5), sharey=True)
+        order = [world for names in ROLES.values() for world in names if world in worlds]
+        for axis, world in zip(axes.ravel(), order, strict=False):
+            axis.scatter(worlds[world]["rehearsal"], worlds[world]["score"], s=12)
+            axis.axhline(WORKS, color="grey", linewidth=0.5)
+            axis.set_title(world, fontsize=9)
+        figure.supxlabel("score in rehearsal")
+        figure.supylabel("true score")
+        figure.tight_layout()
+        with atomic(self.out / "selection.png") as temporary:
+            figure.savefig(temporary, dpi=110, format="png")
 
 
 if __name__ == "__main__":
-    tyro.cli(Study).run()
+    tyro.extras.subcommand_cli_from_dict(
+        {"collect": Collect, "estimate": Estimate, "table": Tables}
+    )()

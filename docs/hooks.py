@@ -14,7 +14,15 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
 #: What of the repository belongs to the site, beside docs/.
-OUTSIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE", "results/*/*.*")
+OUTSIDE = (
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "LICENSE",
+    "results/*/*.*",
+    "benchmarks/*.py",
+    "examples/*/*.*",
+)
 
 LINK = re.compile(r"(\]\()([^)#:]+)((?:#[^)]*)?\))")
 

@@ -1,0 +1,152 @@
+"""How training grows with workers and with devices, on this machine.
+
+python benchmarks/scaling.py fleets [--fleets 4] [--workers 1 2] [--steps 2000] [--wait 10]
+python benchmarks/scaling.py devices [--runs 8] [--devices 1 2] [--steps 400]
+
+`fleets` trains the same fleets with `local` and with Ray, some at a time, and prints the seconds
+from the command to the last result. The efficiency is that of `local` with one worker, divided by
+the number of workers. Ray's time has the start of its cluster apart. With `--wait` programs do not
+train but wait some seconds, which shows what executors cost even on a busy machine.
+
+`devices` prints milliseconds a step of a fleet that is divided among devices. A processor can have
+several virtual ones, which share its cores, so that this shows the cost of dividing and no gain.
+
+Sizes are Hopper's (11 numbers a state, 3 an action), batch 512, networks of 256 x 256.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import tyro
+
+from lobsdice import Episodes, LobsDICE
+from lobsdice.data.formats import write
+from lobsdice.executors.job import Executor, Job
+from lobsdice.executors.local import Local
+from lobsdice.executors.ray import Ray, connected
+from lobsdice.executors.train import job_of
+from lobsdice.training.engine import Options
+from lobsdice.training.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Fleets:
+    """Fleets against workers, local and on Ray."""
+
+    fleets: int = 4
+    workers: tuple[int, ...] = (1, 2)
+    steps: int = 2000
+    wait: float | None = None
+
+    def __call__(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            first = None
+            for workers in self.workers:
+                for name, executor in self._executors(workers):
+                    seconds = self._measure(Path(folder), f"{name}-{workers}", executor)
+                    first = first or seconds
+                    efficiency = first / (workers * seconds)
+                    row = {"on": name, "workers": workers, "seconds": round(seconds, 1)}
+                    print(json.dumps(row | {"efficiency": round(efficiency, 2)}), flush=True)
+
+    def _executors(self, workers: int) -> Iterator[tuple[str, Executor]]:
+        yield "local", Local(workers)
+        begin = time.monotonic()
+        with connected():
+            print(json.dumps({"start of Ray": round(time.monotonic() - begin, 1)}), flush=True)
+            yield "ray", Ray(at_a_time=workers)
+
+    def _job(self, folder: Path) -> Job:
+        if self.wait is not None:
+            return Job(folder, ("-c", f"import time; time.sleep({self.wait})"))
+        return make_job(folder, self.steps, seeds=1)
+
+    def _measure(self, folder: Path, name: str, executor: Executor) -> float:
+        jobs = [self._job(folder / f"{name}-{i}") for i in range(self.fleets)]
+        begin = time.monotonic()
+        ended = [event for event in executor.run(jobs) if event and event.what == "ended"]
+        assert [event.status for event in ended] == [0] * self.fleets
+        return time.monotonic() - begin
+
+
+@dataclass(frozen=True)
+class Devices:
+    """One fleet over several devices."""
+
+    runs: int = 8
+    devices: tuple[int, ...] = (1, 2)
+    steps: int = 400
+
+    def __call__(self) -> None:
+        for count in self.devices:
+            flags = f"--xla_force_host_platform_device_count={count}"
+            environment = {**os.environ, "XLA_FLAGS": flags}
+            command = [sys.executable, __file__, "chunk", "--runs", str(self.runs)]
+            subprocess.run([*command, "--steps", str(self.steps)], env=environment, check=True)
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """The program of `devices`: a fleet over all devices that JAX sees."""
+
+    runs: int
+    steps: int
+
+    def __call__(self) -> None:
+        import jax
+
+        from lobsdice import prepare
+        from lobsdice.training.fleet import iterate, make_fleet
+
+        options = Options(steps=2 * self.steps)
+        fleet = make_fleet(LobsDICE(), prepare(*recordings()), self.runs, options)
+        steps = iterate(fleet, every=self.steps)
+        next(steps)  # compiles
+        begin = time.monotonic()
+        next(steps)
+        milliseconds = 1000 * (time.monotonic() - begin) / self.steps
+        row = {"devices": jax.local_device_count(), "kind": jax.devices()[0].device_kind}
+        print(json.dumps(row | {"runs": self.runs, "ms_a_step": round(milliseconds, 2)}))
+
+
+def recordings() -> tuple[Episodes, Episodes]:
+    """Demonstrations and logs of noise."""
+    random = np.random.default_rng(0)
+
+    def episodes(count: int) -> Episodes:
+        return Episodes.from_arrays(
+            random.normal(size=(count * 101, 11)).astype(np.float32),
+            lengths=[100] * count,
+            actions=random.uniform(-1, 1, (count * 100, 3)).astype(np.float32),
+        )
+
+    return episodes(5), episodes(200)
+
+
+def make_job(folder: Path, steps: int, *, seeds: int) -> Job:
+    """A fleet of LobsDICE as a job."""
+    files = [folder.parent / name for name in ("demos.npz", "logs.npz")]
+    if not files[0].exists():
+        for path, episodes in zip(files, recordings(), strict=True):
+            write(path, episodes)
+    recipe = Recipe(
+        out=folder,
+        expert=(str(files[0]),),
+        offline=(str(files[1]),),
+        seeds=seeds,
+        training=Options(steps=steps),
+        algorithm=LobsDICE(),
+    )
+    return job_of(recipe, recipe.about(sys.argv))
+
+
+if __name__ == "__main__":
+    tyro.extras.subcommand_cli_from_dict({"fleets": Fleets, "devices": Devices, "chunk": Chunk})()
