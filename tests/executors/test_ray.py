@@ -1,10 +1,4 @@
-"""Fleets on a real Ray cluster of two nodes, which listens to this machine alone.
-
-    timeout 600 python -m pytest benchmarks/ray_on_one_host.py
-
-Not among the tests: now and then Ray does not come back from connecting to a cluster on a small
-machine, and nothing but the end of the process helps.
-"""
+"""Fleets on a real Ray cluster of two nodes, which listens to this machine alone."""
 
 import os
 import signal
