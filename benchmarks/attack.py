@@ -160,7 +160,7 @@ Make = Callable[[Path, Episodes], list[Path]]
 
 
 class Target(NamedTuple):
-    """How to make valid files of a format, and how to read one."""
+    """A maker of valid files of a format, and a reader."""
 
     make: Make
     read: Callable[[Path], None]
@@ -265,7 +265,7 @@ def in_member(old: bytes, change: Change, draw: random.Random) -> bytes:
 
 @dataclass
 class Counts:
-    """What came of the cases of one attack."""
+    """The results of the cases of one attack."""
 
     seed: int | str
     good: int = 0

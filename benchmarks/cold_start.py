@@ -1,4 +1,4 @@
-"""How long `lobsdice train` takes to its first step, on a tiny file.
+"""The time that `lobsdice train` takes to its first step, on a tiny file.
 
     python benchmarks/cold_start.py
 

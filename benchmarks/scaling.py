@@ -1,4 +1,4 @@
-"""How training grows with workers and with devices, on this machine.
+"""The speed of training by numbers of workers and of devices, on this machine.
 
 python benchmarks/scaling.py fleets [--fleets 4] [--workers 1 2] [--steps 2000] [--wait 10]
 python benchmarks/scaling.py devices [--runs 8] [--devices 1 2] [--steps 400]

@@ -1,4 +1,4 @@
-"""How well can a policy be chosen without an environment? Policies, estimates and true scores.
+"""A study of choosing policies without an environment: policies, estimates and true scores.
 
     python benchmarks/selection.py collect grid --part 0 --out runs/selection
     python benchmarks/selection.py estimate grid grid-noisy --out runs/selection
@@ -304,7 +304,7 @@ def read_estimates(path: Path) -> dict[str, dict[str, np.ndarray]]:
 
 
 def measure(score: np.ndarray, x: np.ndarray) -> dict[str, float]:
-    """How well an estimate ranks and chooses the policies of a world."""
+    """The quality of an estimate's ranking and choice of the policies of a world."""
     known = np.isfinite(x)
     score, x = score[known], x[known]
     random, regrets, failed, could = np.random.default_rng(0), [], 0, 0

@@ -1,4 +1,4 @@
-"""How the site is built from this folder and from what lies beside it in the repository.
+"""Hooks that build the site from this folder and from other files of the repository.
 
 Pages link to results, to the changelog and the like by their place in the repository, so that the
 links work where the repository is read. In the site these files lie beside the pages of docs/.
@@ -46,12 +46,12 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def relink(page: str, target: str) -> str:
-    """From a link between files of the repository to one between files of the site."""
+    """Turn a link between files of the repository into one between files of the site."""
     folder = posixpath.dirname(place(page))
     found = posixpath.normpath(posixpath.join(folder, target))
     return posixpath.relpath(found.removeprefix("docs/"), posixpath.dirname(page) or ".")
 
 
 def place(page: str) -> str:
-    """Where a page of the site lies in the repository."""
+    """The place of a page of the site in the repository."""
     return page if (ROOT / page).exists() else f"docs/{page}"

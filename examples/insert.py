@@ -149,7 +149,7 @@ def write(folder: Path, episodes: list[Episode], *, commands: bool) -> None:
 
 
 def feature(dtype: str, names: list[str] | None = None) -> dict:
-    """How info.json describes a column."""
+    """The description of a column in info.json."""
     return {"dtype": dtype, "shape": [len(names) if names else 1], "names": names}
 
 

@@ -114,11 +114,11 @@ class Algorithm(Protocol):
 
     @property
     def after_an_end(self) -> str | None:
-        """What it takes to follow an end, in words; None if the option `terminal` says it."""
+        """The reading of ends in words; None if the option `terminal` says it."""
         ...
 
     def notes(self, scores: Scores, layout: Layout) -> Any:
-        """What losses need to know of each logged step: arrays with one entry a step."""
+        """Facts that losses need of each logged step: arrays with one entry a step."""
         ...
 
     def diagnose(self, nets: Any, batch: Batch, key: Key[Array, ""]) -> Metrics:

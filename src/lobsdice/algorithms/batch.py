@@ -15,7 +15,7 @@ BLUR = 2**16
 
 
 class Following(NamedTuple):
-    """What follows the next state of each row: the third state of a triple (s, s', s'')."""
+    """The state after the next state of each row: the third of a triple (s, s', s'')."""
 
     s: Float[Any, "n state"]
     """s''. Where nothing follows, or nobody knows what, it is s'."""
@@ -41,11 +41,11 @@ class Batch(NamedTuple):
     cloned: Transitions | None = None
     """Offline rows drawn by their weights, for the policy; None if none were drawn."""
     notes: Any = None
-    """What `Algorithm.notes` says of the rows of `offline`; None if the algorithm has no notes."""
+    """The notes of `Algorithm.notes` on the rows of `offline`; None if the algorithm has none."""
     after_expert: Following | None = None
-    """What follows the rows of `expert`; None unless the algorithm looks ahead."""
+    """The states that follow the rows of `expert`; None unless the algorithm looks ahead."""
     after_offline: Following | None = None
-    """What follows the rows of `offline`."""
+    """The states that follow the rows of `offline`."""
     blur: Float[Any, " state"] | None = None
     """The noise with which discriminators see each feature, see `data.context`; None if none."""
 

@@ -146,7 +146,7 @@ class Parts(NamedTuple):
         return (1 - self.setting.balance) * mean(v(self.offline.here), self.offline.p)
 
     def residuals(self, here: list[Values], after: list[Values]) -> Float[Array, ""]:
-        """What the loss makes of the residuals, of utilities of the expert's and logged pairs."""
+        """The loss of the residuals and of the utilities of the expert's and logged pairs."""
         y_expert = self.expert.residual(here[0], after[0])
         y_offline = self.offline.residual(here[1], after[1])
         term = mixture_term(y_expert, y_offline, self.expert.p, self.offline.p)

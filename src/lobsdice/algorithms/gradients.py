@@ -66,11 +66,11 @@ class Slopes(NamedTuple):
     """The parts of the gradient of ν."""
 
     start: Any
-    """Of (1-γ) E_{p0}[ν]."""
+    """The gradient of (1-γ) E_{p0}[ν]."""
     level: Any
-    """Of E_{d^I}[ν]."""
+    """The gradient of E_{d^I}[ν]."""
     forward: Any
-    """Of the rest of the dual, through ν(s)."""
+    """The gradient of the rest of the dual, through ν(s)."""
     backward: Any
     """The same through ν(s')."""
 

@@ -32,7 +32,7 @@ class NearestTrajectory(EpisodeSums):
     needs: ClassVar = STATE_PAIRS + ", in whole episodes"
 
     reward: Reward = one_of(Reward, default="nearest")
-    """Where the likeness comes from; see `iql`. Recorded rewards are scaled to [0, 1]."""
+    """The source of the likeness; see `iql`. Recorded rewards are scaled to [0, 1]."""
     temperature: float = at_least(0, default=0.1)
     """T: a step that leads to a better episode by T counts e times as much."""
 

@@ -27,7 +27,7 @@ class OTR(IQL):
     needs: ClassVar = "whole demonstrations (s); whole logged episodes (s, a, s')"
 
     reward: Reward = one_of(Reward, default="transport")
-    """Where rewards come from; see `iql`."""
+    """The source of rewards; see `iql`."""
     raw_units: bool = True
     """Compare states in the units of the files. Otherwise they are normalised."""
     rescale: bool = True

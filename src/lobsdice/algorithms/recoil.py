@@ -77,7 +77,7 @@ class Scoring(ActorCritic):
         raise NotImplementedError
 
     def done(self, policy: PolicyNet, rows: Any, key: Key[Array, ""]) -> Features:
-        """What was done in each row, as critics see it beside the state."""
+        """The action of each row, as critics see it beside the state."""
         raise NotImplementedError
 
     def loss(

@@ -17,7 +17,7 @@ from lobsdice.rewards.scores import Layout, Scores
 
 
 class Worth(NamedTuple):
-    """What is known of each logged step."""
+    """The known facts about each logged step."""
 
     reward: Values
     beyond: Values
@@ -35,7 +35,7 @@ class Scored(Defaults):
     shown_as: ClassVar[str] = "reward"
 
     reward: Reward = one_of(Reward, default="recorded")
-    """Where rewards come from: the files or your own function (recorded), the nearest demonstrated
+    """The source of rewards: the files or your own function (recorded), the nearest demonstrated
     pair (nearest), optimal transport (transport), or a discriminator of pairs (ratio), of states
     (state-ratio), or of states in two stages as in TAILO (unlabelled)."""
     sharpness: float = at_least(0, default=1.0)

@@ -24,6 +24,6 @@ class SEABO(IQL):
     needs: ClassVar = STATE_PAIRS
 
     reward: Reward = one_of(Reward, default="nearest")
-    """Where rewards come from; see `iql`."""
+    """The source of rewards; see `iql`."""
     raw_units: bool = True
     """Compare states in the units of the files. Otherwise they are normalised."""

@@ -52,7 +52,7 @@ class Stage(Defaults):
         return Nets(Scalar(key, (2 if self.on_pairs else 1) * state_size, self.width))
 
     def seen(self, rows: Observations | Transitions) -> Rows:
-        """What the discriminator sees of rows."""
+        """The rows as the discriminator sees them."""
         return pairs(rows) if self.on_pairs else jnp.asarray(rows.s)
 
     def loss(

@@ -27,7 +27,7 @@ class TAILO(EpisodeSums):
     needs: ClassVar = "demonstrations (s); whole logged episodes (s, a, s')"
 
     reward: Reward = one_of(Reward, default="unlabelled")
-    """Where the likeness comes from; see `iql`. Recorded rewards are scaled to [0, 1]."""
+    """The source of the likeness; see `iql`. Recorded rewards are scaled to [0, 1]."""
     gamma: float = within(0, 1, default=0.998)
     """Discount along the episode."""
     sharpness: float = at_least(0, default=1.25)

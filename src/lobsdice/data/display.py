@@ -1,4 +1,4 @@
-"""What Python and notebooks show of an object: a title and a few facts, on one screen."""
+"""Short displays of objects for Python and notebooks: a title and a few facts, on one screen."""
 
 from collections.abc import Mapping, Sequence
 from html import escape

@@ -31,7 +31,7 @@ NUMBERS = ("observations", "actions", "rewards")
 
 
 class Facts(NamedTuple):
-    """What a file says about all its observations, so that nobody need read them to know it."""
+    """Facts that a file states about all its observations, so that nobody need read them."""
 
     observations: np.ndarray
     """The observations that the facts are about."""
@@ -73,7 +73,7 @@ class Episodes:
     episode_names: tuple[str, ...] = ()
     """The name of each episode in its file, such as T0137; without names they are counted."""
     stated: Facts | None = None
-    """What the file says about its observations; see `facts`."""
+    """The file's facts about its observations; see `facts`."""
     valid: InitVar[bool] = False
     """True if the caller has checked all fields, so that they are not checked again."""
 
@@ -241,7 +241,7 @@ class Episodes:
 
     @property
     def facts(self) -> Facts | None:
-        """What the file says about these observations; None if it says nothing."""
+        """The file's facts about these observations; None if it states none."""
         same = self.stated is not None and self.stated.observations is self.observations
         return self.stated if same else None
 
@@ -268,7 +268,7 @@ class Episodes:
             yield np.concatenate([rows[:-1][steps], rows[1:][steps]], axis=1)
 
     def called(self, episode: int | np.integer) -> str:
-        """What the user calls an episode: its name or number, and its source if there are more."""
+        """The user's name of an episode: its name or number, and its source if there are more."""
         name = self.episode_names[episode] if self.episode_names else str(episode)
         if self.source is None or len(self.source_names) < 2:
             return name
@@ -417,7 +417,7 @@ def require_episodes(**given: Any) -> None:
 
 
 def _what(found: Any) -> str:
-    """What a user gave in place of episodes, and what to do."""
+    """A sentence on what a user gave in place of episodes, and what to do."""
     if isinstance(found, str | PathLike):
         return f"the name of a file; read it with ld.read({str(found)!r})"
     if hasattr(found, "columns"):

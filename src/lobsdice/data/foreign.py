@@ -62,6 +62,6 @@ def json_object(text: str | bytes) -> dict[str, Any]:
 
 
 def reason(error: BaseException) -> str:
-    """What a library says about an error, as one short line."""
+    """A library's message about an error, as one short line."""
     words = " ".join(str(error).split()) or type(error).__name__
     return words if len(words) <= REASON else f"{words[:REASON]}..."

@@ -110,7 +110,7 @@ class Blocks:
         return found
 
     def description(self) -> dict[str, object]:
-        """What the order of draws depends on, for fingerprints."""
+        """The facts that the order of draws depends on, for fingerprints."""
         facts = self.episodes.facts
         return {
             "digest": facts and facts.digest,

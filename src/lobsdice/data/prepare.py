@@ -58,7 +58,7 @@ class Ends(NamedTuple):
 
 
 class Ahead(NamedTuple):
-    """What algorithms that look two states ahead must know besides."""
+    """Facts for algorithms that look two states ahead."""
 
     expert: Bool[Any, " n"]
     """True for the demonstrated steps with which an episode terminates."""
@@ -95,7 +95,7 @@ class Data:
     rewards: Float32[np.ndarray, " n"] | None = None
     """The reward of each offline transition, for the algorithms that are told to learn from it."""
     ahead: Ahead | None = None
-    """How episodes go on; None if that is unknown, or if transitions were left out."""
+    """The steps that follow; None if that is unknown, or if transitions were left out."""
     blur: Float32[np.ndarray, " state"] | None = None
     """The noise with which discriminators see each feature, see `context`; None if none."""
     blocks: Blocks | None = None
@@ -248,7 +248,7 @@ def _spread(size: int) -> Int64[np.ndarray, " n"]:
 
 
 def look_ahead(expert: Episodes, offline: Episodes, initial: str = "first") -> Ahead:
-    """How the episodes go on."""
+    """The steps that follow in the episodes."""
     first = offline.step_numbers == 0 if initial == "first" else np.ones(offline.steps, bool)
     return Ahead(_ended(expert), _ended(offline), np.flatnonzero(first).astype(np.int32))
 

@@ -99,7 +99,7 @@ class Discrete:
 
     n: int
     names: tuple[str, ...] = field(default=(), repr=False)
-    """What each action is called, if actions are texts: action 0 is the first of these."""
+    """The name of each action, if actions are texts: action 0 is the first of these."""
     assumed: bool = field(default=False, compare=False, repr=False)
     """True if the number of actions is a guess from the actions of one file."""
 

@@ -37,9 +37,9 @@ class Unit(NamedTuple):
 
     features: tuple[str, ...]
     factors: tuple[float, ...]
-    """How many times as large each is, about."""
+    """About how many times as large each is."""
     large: str
-    """Where they are large: the demonstrations, the logs, or a source of the logs."""
+    """The place where they are large: the demonstrations, the logs, or a source of the logs."""
     small: str
 
     @property

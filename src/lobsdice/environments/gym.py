@@ -200,7 +200,7 @@ def step(env: Environment, action: Any) -> tuple[Float32[np.ndarray, "..."], flo
 
 
 def name_of(env: Environment) -> str:
-    """What users know an environment by: its id, or its class."""
+    """The name of an environment that users know: its id, or its class."""
     spec = getattr(env, "spec", None)
     return spec.id if spec else type(env).__name__
 

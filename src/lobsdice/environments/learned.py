@@ -40,7 +40,7 @@ Layers = tuple[tuple[np.ndarray, np.ndarray], ...]
 
 
 class Mixture(NamedTuple):
-    """What each member says of the movements from some states, in normalised units."""
+    """Each member's prediction of the movements from some states, in normalised units."""
 
     log_share: Float32[np.ndarray, "members n parts"]
     mean: Float32[np.ndarray, "members n parts state"]
@@ -69,7 +69,7 @@ class LearnedWorld:
     starts: States
     """First states of the logs, in the user's units."""
     end_mass: float
-    """How many times too often the network of ends saw an end."""
+    """The factor by which the network of ends saw too many ends."""
     limit: float
     """Members that differ by more than this say nothing."""
     about: dict[str, Any]
@@ -94,7 +94,7 @@ class LearnedWorld:
         return np.concatenate([s, seen], axis=1)
 
     def disagreement(self, found: Mixture) -> Float32[np.ndarray, " n"]:
-        """How far the members' mean movements are apart, in units of the logs' movements.
+        """The distance between the members' mean movements, in units of the logs' movements.
 
         It is the standard deviation over the members, as a root mean square over the features.
         """

@@ -1,4 +1,4 @@
-"""What may follow a final state; `tabular.ends` and `training.draws` say what that means."""
+"""Readings of ends: what may follow a final state; see `tabular.ends` and `training.draws`."""
 
 from typing import Literal, get_args
 

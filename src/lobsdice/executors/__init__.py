@@ -1,1 +1,1 @@
-"""Where fleets train: in processes of this machine, on a Ray cluster, or as jobs of Slurm."""
+"""Places where fleets train: processes of this machine, a Ray cluster, or jobs of Slurm."""

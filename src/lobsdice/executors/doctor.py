@@ -1,4 +1,4 @@
-"""What a machine has for training, and what is missing for what."""
+"""A list of what a machine has for training, and of what is missing for what."""
 
 import os
 import platform
@@ -74,7 +74,7 @@ def devices() -> list[dict[str, Any]]:
 
 
 def renderer() -> str:
-    """How MuJoCo draws here, or why it cannot."""
+    """The renderer of MuJoCo here, or the reason why there is none."""
     if _version("mujoco") is None:
         return "none: MuJoCo is not installed"
     display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
@@ -90,7 +90,7 @@ def renderer() -> str:
 
 
 def advice(found: dict[str, Any]) -> list[str]:
-    """What is missing for what, in sentences."""
+    """Sentences on what is missing for what."""
     missing = [name for name, extra in found["extras"].items() if not extra["installed"]]
     said = [
         f"for {EXTRAS[name].purpose}: pip install 'lobsdice[{name}]'"

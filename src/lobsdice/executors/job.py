@@ -54,7 +54,7 @@ def make_job(
 
 
 class Event(NamedTuple):
-    """What has happened to a job."""
+    """An event in the life of a job."""
 
     job: Job
     what: Literal["begun", "again", "ended"]

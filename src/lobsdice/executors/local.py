@@ -34,7 +34,7 @@ class Local:
 
     at_a_time: int = 1
     retries: int = 0
-    """How often a program goes on that was ended from outside, such as for lack of memory."""
+    """The number of times a program goes on after an end from outside, such as lack of memory."""
 
     @property
     def cores(self) -> int:

@@ -1,4 +1,4 @@
-"""Where fleets train, as options of commands; light to import."""
+"""Options of commands that say where fleets train; light to import."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Where:
-    """Where fleets train, and with what."""
+    """The place where fleets train, and its resources."""
 
     on: Literal["local", "ray", "slurm"] = "local"
-    """Where fleets train: on this machine (local), on the Ray cluster of $RAY_ADDRESS or a new one
-    of this machine (ray), or as an array of jobs on a Slurm cluster (slurm)."""
+    """The place where fleets train: this machine (local), the Ray cluster of $RAY_ADDRESS or a new
+    one of this machine (ray), or a Slurm cluster, as an array of jobs (slurm)."""
     cpus: int = 1
     """Processors of each fleet on a cluster. Its evaluations use them all."""
     gpus: float | None = None
     """GPUs of each fleet on a cluster. On Ray a part of one, such as 0.25, lets fleets share it.
     Without it, 1 on a Ray cluster that has any, and none on Slurm."""
     retries: int = 3
-    """How often a fleet goes on from its checkpoint after its process or its machine was lost or,
-    on Slurm, its time was over."""
+    """The number of times a fleet goes on from its checkpoint after its process or machine was lost
+    or, on Slurm, its time was over."""
     storage: Literal["ask", "shared", "copied"] = "ask"
     """On Ray: all machines see the folder of results and the data under the same paths (shared),
     files go through Ray (copied), or each machine is asked what it sees (ask)."""

@@ -25,11 +25,11 @@ class Slurm:
     """Runs each program in a job of an array."""
 
     folder: Path
-    """What submitit writes: the jobs, and what Slurm says about them."""
+    """The folder of submitit: the jobs, and Slurm's messages about them."""
     options: Mapping[str, Any]
     """Options of `submitit.AutoExecutor.update_parameters`."""
     retries: int = 3
-    """How often a job is queued again when its time is over."""
+    """The number of times a job is queued again when its time is over."""
     cluster: str = "slurm"
     """A cluster of submitit: `slurm`, or `local` for processes of this machine."""
 

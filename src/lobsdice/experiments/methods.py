@@ -58,7 +58,7 @@ Tasks = dict[str, dict[int, float]]
 
 @dataclass(frozen=True)
 class Extent:
-    """What is run. The experiments of a part can be continued and extended by the same command."""
+    """The part to run. The same command continues and extends the experiments of a part."""
 
     kinds: tuple[str, ...] = KINDS
     """Kinds of tasks: endings, mixtures, mujoco."""

@@ -23,7 +23,7 @@ SHOWN, NEAR, AWAY = 7, 0, 1
 
 @dataclass(frozen=True, eq=False)
 class Rehearsals:
-    """What a run folder keeps of its rehearsal."""
+    """The rehearsal that a run folder keeps."""
 
     report: Mapping[str, Any]
     rollouts: Mapping[str, np.ndarray]

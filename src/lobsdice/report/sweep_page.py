@@ -45,7 +45,7 @@ def page(folder: Path) -> str:
 
 
 def read_part(path: Path, key: str | None = None) -> dict[str, Any]:
-    """What a JSON file of a sweep says, by names; or what it says under a key."""
+    """The contents of a JSON file of a sweep, by names; or those under a key."""
     try:
         found = json.loads(path.read_text())
         return dict(found if key is None else found[key])

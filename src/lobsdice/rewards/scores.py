@@ -25,7 +25,7 @@ class Scores(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """What else is known of each logged step."""
+    """Other facts about each logged step."""
 
     last: Bool[np.ndarray, " n"]
     """True for the last step of each episode."""
@@ -36,7 +36,7 @@ class Layout(NamedTuple):
 
 
 def layout(data: Data) -> Layout:
-    """Where the episodes of the logs end, and how."""
+    """The ends of the logged episodes: where they are, and of which kind."""
     episode = episodes_of(data)
     last = np.append(episode[1:] != episode[:-1], True)
     space = data.action_space

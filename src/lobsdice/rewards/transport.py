@@ -89,7 +89,7 @@ def transport_costs(
     iterations: int = ITERATIONS,
     tolerance: float = TOLERANCE,
 ) -> Rows:
-    """What each row pays in the cheapest transport between equal masses: Σ_j P_ij C_ij."""
+    """The cost of each row in the cheapest transport between equal masses: Σ_j P_ij C_ij."""
     # Each row and each column has then an entry 1 in the kernel, wherever the points lie.
     f = cost.min(axis=1)
     kernel = cost - f[:, None]

@@ -19,7 +19,7 @@ class StopTraining(Exception):
 
 
 class Moment(NamedTuple):
-    """What a callback sees of an evaluation. Runs that have failed are left out."""
+    """An evaluation as a callback sees it. Runs that have failed are left out."""
 
     step: int
     """Gradient steps so far."""
@@ -90,7 +90,7 @@ class EarlyStopping:
     patience: int = 5
     """Evaluations without a better value after which a run counts as finished."""
     mode: Literal["max", "min"] | str = "max"
-    """Whether larger or smaller values are better."""
+    """The better direction: larger or smaller values."""
     least: float | int = 0.0
     """By how much a value must be better."""
 

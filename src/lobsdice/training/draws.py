@@ -46,9 +46,9 @@ class Pool(NamedTuple):
     offline: Steps
     labelled: Steps | None = None
     notes: Any = None
-    """What all runs note about the logged steps, one run after the other; None if nothing."""
+    """The notes of all runs on the logged steps, run by run; None if there are none."""
     ahead: Ahead | None = None
-    """How episodes go on, with an entry for each row of the pool; None if that is unknown."""
+    """The steps that follow, with an entry for each row of the pool; None if that is unknown."""
 
 
 class Slices(NamedTuple):
@@ -89,7 +89,7 @@ def _blurs(datas: Sequence[Data]) -> Float[Array, "datas state"] | None:
 
 
 def _ahead(datas: Sequence[Data], start: Int[np.ndarray, "datas 4"]) -> Ahead | None:
-    """How all episodes go on, numbered as in the pool."""
+    """The steps that follow in all episodes, numbered as in the pool."""
     if any(data.ahead is None for data in datas):
         return None
     parts = []
@@ -184,7 +184,7 @@ def following(
     fresh: Int[Any, " n"],
     terminal: Terminal,
 ) -> Following | None:
-    """What follows the next states of some rows of a part; None for a part that has no use for it.
+    """The states after the next states of some rows; None for a part that has no use for them.
 
     `ended` are the rows after an end, and `fresh` the numbers of the initial states that follow.
     """

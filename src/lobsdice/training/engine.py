@@ -53,8 +53,8 @@ class Options:
     hold_out: bool = True
     """Keep one row in sixteen out of training, to measure on it how well training goes."""
     terminal: Terminal = "restart"
-    """What follows the final state of an episode that terminated: a new start (restart), the same
-    state for ever (stay), or nothing (keep). Truncated episodes go on unseen."""
+    """The sequel of an episode that terminated: a new start (restart), the same state for ever
+    (stay), or nothing (keep). Truncated episodes go on unseen."""
 
 
 @dataclass(frozen=True)

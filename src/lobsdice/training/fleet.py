@@ -90,7 +90,7 @@ class Fleet:
 
     @cached_property
     def noted(self) -> Noted | None:
-        """What the runs note about the logged steps; None if nothing."""
+        """The notes of the runs on the logged steps; None if there are none."""
         return noted(self.members, self.datas, self.scores)
 
     def pool(self, datas: Sequence[Data] | None = None) -> tuple[Pool, Slices]:

@@ -100,7 +100,7 @@ class Recipe:
     """Number of GPUs (or other devices of JAX) to divide the runs among. Without it, all of this
     machine, but not more than there are runs."""
     keep: Literal["error", "selected"] = "error"
-    """Which policy is kept as `selected-<run>`: of the step with the least error on the
+    """The policy that is kept as `selected-<run>`: of the step with the least error on the
     demonstrations (error), or of the step that `lobsdice select` prefers (selected). The latter
     learns the world of the logs first, and rehearses every checkpoint in it."""
     tensorboard: bool = False

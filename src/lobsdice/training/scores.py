@@ -128,7 +128,7 @@ def kept_scores(
 
 
 def read_scores(path: Path) -> tuple[list[str], list[Scores]] | None:
-    """What the scores belong to, and the scores; None, with a warning, if the file is damaged."""
+    """The data of the scores, and the scores; None, with a warning, if the file is damaged."""
     try:
         with safe_open(path, "numpy") as file:
             about = json.loads((file.metadata() or {})["about"])

@@ -39,7 +39,7 @@ class Select:
     folders: Positional[Folders]
     """Run folders of runs that were trained on the same recordings."""
     by: Literal["rehearsal", "error"] = "rehearsal"
-    """What decides: the rehearsal, or the error of the policy's actions at demonstrated states,
+    """The criterion: the rehearsal, or the error of the policy's actions at demonstrated states,
     which takes no time but tells less."""
     steps: int | None = None
     """Gradient steps of learning the world. Without it 6000, or a world that a folder keeps."""

@@ -32,7 +32,7 @@ class Sweep(Recipe):
     labelled: Annotated[tuple[str, ...], arg(metavar="PATH...")] = ()
     mixture: Annotated[tuple[int, ...], arg(metavar="INT...")] = ()
     space: Annotated[tuple[str, ...], arg(metavar="NAME=VALUES...")] = ()
-    """What varies: ranges of real numbers such as alpha=0.01..1:log, and lists such as
+    """The settings that vary: ranges of real numbers such as alpha=0.01..1:log, and lists such as
     width=128,256."""
     jobs: int | None = None
     """Fleets to train at the same time, of those of a round that differ in whole numbers or

@@ -42,7 +42,7 @@ class Support:
 
     episode: int
     name: str
-    """What the user calls the episode."""
+    """The user's name of the episode."""
     source: str
     transitions: int
     median_ratio: float

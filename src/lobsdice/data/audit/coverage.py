@@ -65,7 +65,7 @@ class Part:
 
     episode: int
     name: str
-    """What the user calls the episode."""
+    """The user's name of the episode."""
     first_step: int
     last_step: int
     median_ratio: float

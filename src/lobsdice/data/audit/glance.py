@@ -27,7 +27,7 @@ PIECE = 50
 
 @dataclass(frozen=True)
 class Glance:
-    """What a quick look at the data shows."""
+    """The findings of a quick look at the data."""
 
     uncovered: float
     """The share of demonstrated transitions that are far from all logged ones."""

@@ -25,7 +25,7 @@ class Target(NamedTuple):
 
     @property
     def remark(self) -> str:
-        """What it means, as a sentence."""
+        """A sentence on what it means."""
         equal = f"{self.share:.0%} of the steps"
         if self.when == "this":
             return (

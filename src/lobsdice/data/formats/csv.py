@@ -145,7 +145,7 @@ def _load(text: Text, layout: Layout, options: ReadOptions) -> pa.Table:
 
 
 def _codec(path: Path) -> str | None:
-    """How a file is compressed, if it is."""
+    """The compression of a file, if it has one."""
     with path.open("rb") as file:
         start = file.read(8)
     return next((codec for magic, codec in CODECS.items() if start.startswith(magic)), None)

@@ -17,7 +17,7 @@ Elapsed = Float64[np.ndarray, " rows"]
 def elapsed(
     times: np.ndarray, order: Int64[np.ndarray, " rows"], episode: Int64[np.ndarray, " rows"]
 ) -> Elapsed:
-    """What passed between each row of `order` and the row before.
+    """The time between each row of `order` and the row before.
 
     It is 0 at the first row of an episode. `times` and `episode` are those of the table's rows.
     """

@@ -165,7 +165,7 @@ def _actions(frames: Frames, parts: Parts, stored: ActionSpace | None, options: 
 
 
 def _ends(frames: Frames, parts: Parts) -> tuple[dict[str, Any], list[str]]:
-    """How episodes ended, as arguments of `from_arrays`, and warnings.
+    """The ends of episodes as arguments of `from_arrays`, and warnings.
 
     `next.done` is set where the recording stopped, too. So it counts only with `next.truncated` or
     `next.success`, which tell the two apart, or if an option names it.
@@ -293,7 +293,7 @@ def _named(usable: Mapping[str, Any], states: Sequence[str]) -> tuple[str, ...]:
 
 
 def _ours(path: Path) -> dict[str, Any]:
-    """What LeRobot has no place for, if lobsdice wrote the dataset."""
+    """The facts that LeRobot has no place for, if lobsdice wrote the dataset."""
     file = path / OURS
     if not file.is_file():
         return {}

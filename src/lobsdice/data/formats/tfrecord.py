@@ -90,7 +90,7 @@ def _of_blocks(columns: UInt8[np.ndarray, "size blocks"]) -> UInt32[np.ndarray, 
 
 
 def _start(size: int) -> np.uint32:
-    """What the start value, all ones, becomes behind so many bytes."""
+    """The value that the start value, all ones, becomes behind so many bytes."""
     found = np.array([0xFFFFFFFF], np.uint32)
     for power in range(size.bit_length()):
         if size >> power & 1:

@@ -43,7 +43,7 @@ class Table(NamedTuple):
     transition: Float64[np.ndarray, "states actions states"]
     """The probability of each next state. A final state leads to itself."""
     final: Bool[np.ndarray, " states"]
-    """Whether the state ends the episode: the goal and the pits."""
+    """True for the states that end the episode: the goal and the pits."""
     goal: Bool[np.ndarray, " states"]
     initial: Float64[np.ndarray, " states"]
 

@@ -23,7 +23,7 @@ CHOOSING = tuple((environment, (100, 500, 500)) for environment in ("hopper", "w
 
 @dataclass(frozen=True)
 class Condition:
-    """What makes a mixture of offline data hard to learn from."""
+    """A reason why a mixture of offline data is hard to learn from."""
 
     expert: int | None = None
     """Expert episodes in the offline data; None stands for the usual number."""
@@ -196,7 +196,7 @@ class Grid:
 
 
 class Task(NamedTuple):
-    """What an algorithm is compared with others on, in a table of runs."""
+    """The columns by which algorithms are compared in a table of runs."""
 
     environment: str
     expert: int

@@ -33,12 +33,12 @@ def role(world: str) -> str:
 
 @dataclass(frozen=True)
 class Arm:
-    """What is trained with every seed in every world."""
+    """An algorithm with its settings, trained with every seed in every world."""
 
     name: str
     algorithm: str
     terminal: str
-    """What follows an end."""
+    """The reading of ends: what follows a final state."""
     successful: bool = False
     """True if the logs are the successful episodes alone, which only an oracle knows."""
 
@@ -65,7 +65,7 @@ class Choice:
     algorithms: tuple[str, ...] = (LOBSDICE, "bc", SUCCESSFUL, "bco")
     """Algorithms; `bc-successful` clones the successful logs alone, which only an oracle knows."""
     terminal: tuple[str, ...] = ()
-    """What follows an end for LobsDICE: restart, stay, keep; one arm each (default: that of
+    """The readings of ends for LobsDICE: restart, stay, keep; one arm each (default: that of
     training)."""
     seeds: int = 5
     """Runs with the seeds 0, 1, ..., each with demonstrations and logs of its own."""
@@ -77,7 +77,7 @@ class Choice:
             raise LobsDICEError("an experiment needs worlds, algorithms and seeds")
 
     def readings(self) -> tuple[str, ...]:
-        """What follows an end, for each arm of LobsDICE."""
+        """The reading of ends of each arm of LobsDICE."""
         return self.terminal or (_usual_terminal(),)
 
     def arms(self) -> list[Arm]:

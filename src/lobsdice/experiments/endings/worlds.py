@@ -34,7 +34,7 @@ class Job(NamedTuple):
 
 
 def successes(world: str, found: Float64[np.ndarray, " episodes"]) -> Bool[np.ndarray, " episodes"]:
-    """Whether each episode succeeded, from its return. One that broke the simulation did not."""
+    """True for each episode that succeeded, by its return; False if it broke the simulation."""
     return found >= (spec_of(world).max_steps if family(world) == "cartpole" else 1)
 
 

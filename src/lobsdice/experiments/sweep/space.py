@@ -94,7 +94,7 @@ def applied(recipe: Recipe, setting: Setting) -> Recipe:
 
 
 def static(setting: Setting) -> tuple:
-    """What the settings of one fleet must share: all but real numbers."""
+    """The part that the settings of one fleet must share: all but real numbers."""
     return tuple((k, v) for k, v in sorted(setting.items()) if not isinstance(v, float))
 
 

@@ -46,7 +46,7 @@ PROGRAM = ("-P", "-m", program.__name__)
 
 @dataclass(frozen=True)
 class Plan:
-    """How many settings a sweep tries, and how."""
+    """The number of settings that a sweep tries, and the way it chooses them."""
 
     settings: int = 64
     """Settings to try in all."""

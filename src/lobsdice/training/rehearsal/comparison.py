@@ -47,7 +47,7 @@ class Shown:
 
     @cached_property
     def spacing(self) -> float:
-        """How far the demonstrations are from each other: most pairs are nearer to another one."""
+        """The usual distance between demonstrations: most pairs are nearer to another one."""
         return _spacing(self.pairs, self.episodes.step_episodes)
 
     @cached_property
@@ -67,7 +67,7 @@ class Shown:
 
     @cached_property
     def final_reach(self) -> float:
-        """How far a final state may be from those of the demonstrations.
+        """The largest distance of a final state from those of the demonstrations.
 
         It is the largest distance of one from the next, and the length of a last step: episodes end
         somewhere on the step that crosses a border.
@@ -162,7 +162,7 @@ class Comparison:
         return self.rollouts.ended & ~self.finished
 
     def nearness(self) -> float:
-        """How near the demonstrations an episode is, on average over its time: from 0 to 1.
+        """The mean nearness of an episode to the demonstrations over its time: from 0 to 1.
 
         A step counts exp(-d²/8u²), where u is the usual distance between demonstrations. After an
         end like theirs all time counts as 1. After another end, and where the model is guessing, it

@@ -51,7 +51,7 @@ def demonstration_error(
 def disagreement(
     policies: Sequence[Policy], states: Float32[np.ndarray, "n state"]
 ) -> Float64[np.ndarray, " policies"]:
-    """How far each policy's actions are from those of the others, on average.
+    """The mean distance of each policy's actions from those of the others.
 
     In a box it is the mean squared difference, with actions scaled to [-1, 1]. Otherwise it is the
     share of states with another action.

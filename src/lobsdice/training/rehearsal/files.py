@@ -1,4 +1,4 @@
-"""What a run folder keeps of a rehearsal.
+"""The files of a rehearsal in a run folder.
 
 world.safetensors        the learned world
 rehearsal.json           the verdict on each rehearsed policy, and the quality of the world

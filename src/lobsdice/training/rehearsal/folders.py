@@ -67,7 +67,7 @@ def recorded(folders: Sequence[Path]) -> Recorded:
 
 
 def _source(recipe: Recipe) -> tuple:
-    """What the recordings of a recipe depend on."""
+    """The settings that the recordings of a recipe depend on."""
     files = (recipe.expert, recipe.offline, recipe.read)
     return (*files, recipe.task, recipe.demonstrations, recipe.mixture)
 

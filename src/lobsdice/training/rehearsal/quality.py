@@ -1,4 +1,4 @@
-"""How good a learned world is, on held-out rows of the logs."""
+"""The errors of a learned world on held-out rows of the logs."""
 
 import numpy as np
 from jaxtyping import Float64, Int64

@@ -1,4 +1,4 @@
-"""What a rehearsal says of a policy: a score, the chance that it works, and a sentence.
+"""The verdict of a rehearsal: a score, the chance that the policy works, and a sentence.
 
 The score was chosen in a study on worlds where the truth is known: see docs/select.md.
 """
@@ -25,7 +25,7 @@ class Verdict:
     """The facts of a policy's rehearsal."""
 
     score: float
-    """From 0, for a policy that does nothing that was demonstrated, to about 1."""
+    """A number from 0, for a policy that does nothing that was demonstrated, to about 1."""
     chance: float
     """The estimated probability that the policy does at least half as well as the demonstrator."""
     starts: int
@@ -43,7 +43,7 @@ class Verdict:
     trusted: int
     """The median number of steps of an episode before it stops."""
     near: float
-    """How near the demonstrations the episodes are, on average over their time: from 0 to 1."""
+    """The mean nearness of the episodes to the demonstrations over their time: from 0 to 1."""
     apart: float
     """The distance of all rehearsed pairs from the demonstrated ones, in units of the distance of
     one demonstration from the others."""
@@ -61,7 +61,7 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """What was seen, with the limits of the model."""
+        """A sentence on what was seen, with the limits of the model."""
         steps = plural(self.trusted, "step")
         said = [
             f"of {plural(self.starts, 'rehearsed start')} {self.staying} stay with the "
@@ -141,7 +141,7 @@ def explain(ranked: Sequence[tuple[Path, Rehearsed]]) -> list[str]:
 
 
 def quality_sentence(world: LearnedWorld) -> str:
-    """How good a learned world is, on held-out rows."""
+    """The errors of a learned world on held-out rows."""
     quality = world.about["quality"]
     return (
         f"the learned world explains {1 - quality['unexplained']:.1%} of the movements in "
