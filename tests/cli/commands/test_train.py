@@ -46,21 +46,13 @@ def world(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory) -> dict[str, str]:
-    """The environment of all processes, with one cache of compiled programs."""
-    cache = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path_factory.mktemp("cache"))}
-    return {**os.environ, **cache, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
-
-
-@pytest.fixture(scope="module")
-def start(world, environment):
+def start(world):
     """Start a command in the world's folder."""
 
     def start(*words, command=COMMAND) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [*command, *map(str, words)],
             cwd=world,
-            env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -176,12 +168,11 @@ def test_a_full_disk_is_one_line_and_corrupts_nothing(tmp_path, whole, start):
 
 
 @with_whole_run
-def test_a_resumed_run_finds_its_files_from_another_working_folder(world, whole, environment):
+def test_a_resumed_run_finds_its_files_from_another_working_folder(world, whole):
     """It is resumed from another working folder."""
     result = subprocess.run(
         [*COMMAND, "resume", whole, "--json"],
         cwd="/",
-        env=environment,
         capture_output=True,
         text=True,
         timeout=TIMEOUT,
