@@ -138,6 +138,7 @@ def test_the_measures_of_select_are_explained():
 
 def test_metrics_are_grouped_and_held_out_losses_share_a_chart():
     names = ["return", "return_std", "nu_loss", "held_out_nu_loss", "ratio_auc", "mass_expert"]
+    names += ["trained_mass_expert", "trained_effective_share"]
     assert groups(names) == {
         "In the environment": ["return"],
         "Without an environment": ["ratio_auc"],

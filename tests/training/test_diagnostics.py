@@ -30,6 +30,8 @@ from lobsdice.training.diagnostics import (
     weight_measures,
 )
 from lobsdice.training.draws import held_out_rows
+from lobsdice.training.engine import Options
+from lobsdice.training.fleet import make_fleet
 
 SIZE: Any = {"width": 5}
 WEIGHING = [
@@ -202,11 +204,14 @@ def test_runs_are_diagnosed_on_rows_apart_and_on_sources_by_name():
     apart = [held_out_rows(len(data.offline.s)) for data in datas]
     assert held.batch.offline.s.shape[:2] == (2, len(apart[0]))  # as many as the smaller one has
     for i, (data, rows) in enumerate(zip(datas, apart, strict=True)):
-        where = {row.tobytes(): number for number, row in enumerate(data.offline.s)}
-        found = np.array([where[np.asarray(row).tobytes()] for row in held.batch.offline.s[i]])
+        found = numbers(data.offline.s, held.batch.offline.s[i])
         assert np.isin(found, rows).all() and len(set(found)) == len(found)
         named = [names[number] for number in np.asarray(held.source[i])]
         assert named == [data.source_names[number] for number in data.source[found]]
+        seen = numbers(data.offline.s, held.trained.rows.s[i])
+        assert not np.isin(seen, [-1, *rows]).any() and len(set(seen)) == len(seen)
+        named = [names[number] for number in np.asarray(held.trained.source[i])]
+        assert named == [data.source_names[number] for number in data.source[seen]]
     assert len(np.unique(held.shown[0], axis=0)) == 1100  # all demonstrations
     everything, _ = hold_out([(datas[0], 0.0)], apart=False)
     np.testing.assert_array_equal(everything.batch.offline.s[0], datas[0].offline.s)
@@ -221,6 +226,16 @@ def ending(rows: int, **options):
     source = np.concatenate([first, second])
     ends = data.ends and data.ends._replace(source=source[::10])
     return replace(data, source=source, source_names=("a", "b"), ends=ends)
+
+
+def test_weights_are_measured_on_rows_of_training_as_well():
+    """On all rows if none is held out."""
+    data = sourced(600, ("a", "b"))
+    options = Options(steps=1, hold_out=False, terminal="keep")
+    fleet = make_fleet(LobsDICE(**SIZE), data, 1, options)
+    found = fleet.diagnosis()(fleet.begin())
+    for name in ("effective_share", "mass_a", "mass_b"):
+        np.testing.assert_allclose(found[f"trained_{name}"], found[name])
 
 
 def numbers(states, found) -> np.ndarray:

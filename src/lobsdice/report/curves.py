@@ -60,13 +60,15 @@ MEANING = {
     "inverse_error": ("Inverse model error", "The error of actions inferred from (s, s')."),
 }
 ONLINE, OFFLINE = "In the environment", "Without an environment"
-HELD_OUT, MASS = "held_out_", "mass_"
+HELD_OUT, MASS, TRAINED = "held_out_", "mass_", "trained_"
 PERFORMANCE = ("score", "return")
 
 
 def groups(metrics: Sequence[str]) -> dict[str, list[str]]:
     """Return the metrics that have charts of their own, by heading."""
-    shown = [m for m in metrics if not m.startswith((HELD_OUT, MASS)) and m != "return_std"]
+    shown = [
+        m for m in metrics if not m.startswith((HELD_OUT, MASS, TRAINED)) and m != "return_std"
+    ]
     losses = [m for m in shown if m.endswith("_loss")] + [
         m for m in shown if m.endswith("_penalty")
     ]
@@ -92,7 +94,11 @@ def charts(variants: Sequence[Variant], metrics: Sequence[str]) -> Html:
             drawn = [_several(name, variants, steps).html() for name in names]
         else:
             drawn = [_one(name, variants[0], metrics, steps).html() for name in names]
-            drawn += _masses(variants[0], metrics, steps) if heading == OFFLINE else []
+            if heading == OFFLINE:
+                drawn += _masses(variants[0], metrics, steps, MASS, "held-out rows")
+                drawn += _masses(
+                    variants[0], metrics, steps, f"{TRAINED}{MASS}", "rows of training"
+                )
         wide = "charts wide" if heading == ONLINE else "charts"
         found += [tag("h3", heading), tag("div", drawn, class_=wide)]
     return join(*found)
@@ -118,17 +124,20 @@ def thinned(steps: Sequence[int], most: int = MOST_POINTS) -> list[int]:
 
 
 def _one(metric: str, variant: Variant, metrics: Sequence[str], steps: Sequence[int]) -> Chart:
-    """Draw every run thin and their mean thick, beside the mean on held-out rows."""
+    """Draw every run thin and their mean thick, beside the mean on other rows."""
     values = variant.values(metric, steps)
     average = Line("mean" if len(values) > 1 else "value", mean(values))
     name, note = MEANING.get(metric, (title(metric), ""))
-    held_out = f"{HELD_OUT}{metric}"
     chart = Chart(name, np.array(steps), [*_runs(variant, values), average], note=note)
-    if held_out not in metrics:
-        return chart
-    unseen = Line("held out", mean(variant.values(held_out, steps)), 1)
-    average = replace(average, name="training")
-    return replace(chart, lines=[*chart.lines[:-1], average, unseen], legend=True)
+    for prefix, here, there in (
+        (HELD_OUT, "training", "held out"),
+        (TRAINED, "held out", "training"),
+    ):
+        if (other := f"{prefix}{metric}") in metrics:
+            beside = Line(there, mean(variant.values(other, steps)), 1)
+            lines = [*chart.lines[:-1], replace(average, name=here), beside]
+            return replace(chart, lines=lines, legend=True)
+    return chart
 
 
 def _several(metric: str, variants: Sequence[Variant], steps: Sequence[int]) -> Chart:
@@ -161,14 +170,17 @@ def mean(values: np.ndarray) -> np.ndarray:
     return np.where(count > 0, np.nansum(values, axis=0) / np.maximum(count, 1), np.nan)
 
 
-def _masses(variant: Variant, metrics: Sequence[str], steps: Sequence[int]) -> list[Html]:
-    names = [metric for metric in metrics if metric.startswith(MASS)]
+def _masses(
+    variant: Variant, metrics: Sequence[str], steps: Sequence[int], prefix: str, rows: str
+) -> list[Html]:
+    """Draw the share of each source in the weight of some rows, if there are several sources."""
+    names = [metric for metric in metrics if metric.startswith(prefix)]
     lines = [
-        Line(name.removeprefix(MASS), mean(variant.values(name, steps)), i)
+        Line(name.removeprefix(prefix), mean(variant.values(name, steps)), i)
         for i, name in enumerate(names)
     ]
     if not lines:
         return []
-    note = "The share of the weight on each source of the logs."
+    note = f"The share of the weight on each source of the logs, in {rows}."
     whole = {"note": note, "limits": (0.0, 1.0), "legend": True}
-    return [Chart("Weight by source", np.array(steps), lines, **whole).html()]
+    return [Chart(f"Weight by source, {rows}", np.array(steps), lines, **whole).html()]

@@ -30,6 +30,7 @@ from lobsdice.training.draws import (
     end_share,
     following,
     held_out_rows,
+    learned_rows,
     pack,
     with_ends,
 )
@@ -42,6 +43,8 @@ ROWS_HELD_OUT = 2**12
 ROWS_AT_ONCE = 2**15
 #: Number of demonstrated pairs whose actions are inferred.
 INFERRED = 2**10
+#: The names of measures on rows of training begin with this.
+TRAINED = "trained_"
 #: Number of random features with which distributions are compared.
 FREQUENCIES = 128
 
@@ -73,7 +76,15 @@ class HeldOut(NamedTuple):
     """The number of the source of each offline row."""
     shown: Float[Array, "datas m features"]
     """State pairs of all demonstrations, because those held out come from only a few of them."""
+    trained: "Trained"
     inferred: "Inferred"
+
+
+class Trained(NamedTuple):
+    """Logged steps that training sees: their weights say which rows the policy clones."""
+
+    rows: Transitions
+    source: Int[Array, "*datas n"]
 
 
 class Inferred(NamedTuple):
@@ -136,13 +147,16 @@ def _held_out(
             for part, rows, ends in ((1, expert_number, expert_ended), (2, number, ended))
         ]
         batch = batch._replace(after_expert=after[0], after_offline=after[1])
-    source = np.concatenate([data.source, *([data.ends.source] if data.ends else [])])[number]
     place = np.array([names.index(name) for name in data.source_names])
+    source = place[np.concatenate([data.source, *([data.ends.source] if data.ends else [])])]
+    seen = learned_rows(data.offline.size) if apart else np.arange(data.offline.size)
+    seen = seen[_spread(len(seen), n)]
     return HeldOut(
         batch=jax.tree.map(jnp.asarray, batch),
         number=jnp.asarray(number, jnp.int32),
-        source=jnp.asarray(place[source]),
+        source=jnp.asarray(source[number]),
         shown=pairs(jax.tree.map(jnp.asarray, shown)),
+        trained=jax.tree.map(jnp.asarray, Trained(data.offline.take(seen), source[seen])),
         inferred=infer_actions(data),
     )
 
@@ -212,7 +226,7 @@ def diagnose(
         algorithm, nets, average, key, i, first = run
         # The averaged policy is the one that is kept.
         nets = nets._replace(policy=average)
-        batch, number, source, shown, inferred = jax.tree.map(lambda x: x[i], held)
+        batch, number, source, shown, trained, inferred = jax.tree.map(lambda x: x[i], held)
         if noted is not None:
             notes = jax.tree.map(lambda x: x[first + number], noted.notes)
             batch = batch._replace(notes=notes)
@@ -225,6 +239,9 @@ def diagnose(
             found |= weight_measures(w, nets.policy, batch, algorithm.gamma, key)
             found |= {"expert_distance": expert_distance(w, batch.offline, shown)}
             found |= masses(w, source, names)
+            w = jax.nn.softmax(algorithm.log_weights(nets, trained.rows))
+            seen = {"effective_share": effective_share(w)} | masses(w, trained.source, names)
+            found |= {f"{TRAINED}{name}": x for name, x in seen.items()}
         return found
 
     # One after the other: side by side they would take memory, for little gain.
@@ -239,12 +256,17 @@ def weight_measures(
     rows = batch.offline
     acted = with_action(w, rows)
     return {
-        "effective_share": 1 / (len(w) * jnp.sum(w**2)),
+        "effective_share": effective_share(w),
         "largest_share": jnp.max(w),
         "flow_residual": flow_residual(w, batch, gamma),
         "policy_distance": policy_distance(acted, policy, rows, key),
         "action_error": jnp.sum(acted * policy.error(rows.s, rows.a)),
     }
+
+
+def effective_share(w: Values) -> Float[Array, ""]:
+    """The effective sample size of shares w, as a share of the rows."""
+    return 1 / (len(w) * jnp.sum(w**2))
 
 
 def with_action(w: Values, rows: Transitions) -> Values:

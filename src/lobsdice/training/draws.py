@@ -289,6 +289,12 @@ def held_out_count(size: Int[Array, " parts"]) -> Int[Array, " parts"]:
     return size // PERIOD * BLOCK + jnp.maximum(size % PERIOD - LEARNED, 0)
 
 
+def learned_rows(size: int) -> Int64[np.ndarray, " n"]:
+    """The numbers of the rows of a part that training sees."""
+    rows = np.arange(size)
+    return rows[rows % PERIOD < LEARNED]
+
+
 def held_out_rows(size: int) -> Int64[np.ndarray, " n"]:
     """The numbers of the held-out rows of a part; all rows if there are too few to spare any."""
     rows = np.arange(size)
