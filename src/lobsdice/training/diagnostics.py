@@ -84,7 +84,7 @@ class Trained(NamedTuple):
     """Logged steps that training sees: their weights say which rows the policy clones."""
 
     rows: Transitions
-    source: Int[Array, "*datas n"]
+    source: Int[Any, "*datas n"]
 
 
 class Inferred(NamedTuple):
