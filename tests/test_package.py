@@ -2,6 +2,7 @@
 
 import importlib.util
 import inspect
+import os
 import subprocess
 import tarfile
 import zipfile
@@ -55,3 +56,9 @@ def test_the_wheel_has_the_package_and_nothing_else(tmp_path):
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
     assert names == {name.removeprefix("src/") for name in tracked("src")}
     assert {"lobsdice/py.typed", "lobsdice/report/page.js"} <= names
+
+
+@pytest.mark.xdist_group("together")
+def test_groups_of_tests_have_an_effect(request):
+    """Otherwise fixtures that many tests share are made in every worker."""
+    assert ("@together" in request.node.nodeid) == ("PYTEST_XDIST_WORKER" in os.environ)
