@@ -30,7 +30,7 @@ def reached(*_, **__):
 from lobsdice.training import train
 train.Pace.__call__ = reached
 from lobsdice.cli.main import main
-main("train lobsdice --expert demos.csv --offline logs.csv --out run --steps 20 --every 20".split())
+main("train lobsdice --expert demos.csv --offline logs.csv --out run --steps 1000".split())
 """
 
 

@@ -1,12 +1,21 @@
 """What policy heads say of actions: how they draw, average and describe them."""
 
+from itertools import pairwise
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.integrate import trapezoid
 
-from lobsdice.algorithms.networks import Categorical, TanhGaussian, lacking, make_policy, without
+from lobsdice.algorithms.networks import (
+    MLP,
+    Categorical,
+    TanhGaussian,
+    lacking,
+    make_policy,
+    without,
+)
 from lobsdice.data.spaces import Box, Discrete
 
 ACTIONS = [(Box((-1.0, -1.0), (1.0, 1.0)), np.zeros((1, 2))), (Discrete(5), np.array([0]))]
@@ -155,3 +164,12 @@ def test_a_row_without_an_action_has_no_slope(space, action, states, key):
     for x, y in zip(jax.tree.leaves(half), jax.tree.leaves(first), strict=True):
         np.testing.assert_allclose(x, y, atol=1e-12)
     assert any((leaf != 0).any() for leaf in jax.tree.leaves(first))
+
+
+def test_weights_begin_as_he_normal_ones(key):
+    """The layers share one draw; each is what JAX's own initialiser would give it."""
+    sizes = (3, 8, 8, 1)
+    keys = jax.random.split(key, 3)
+    init = jax.nn.initializers.he_normal()
+    for weights, k, shape in zip(MLP(key, *sizes).weights, keys, pairwise(sizes), strict=True):
+        np.testing.assert_allclose(weights, init(k, shape), rtol=1e-6)

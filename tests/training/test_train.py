@@ -348,13 +348,15 @@ def test_chunks_are_whole_blocks_and_about_fifty(steps, block):
 
 @pytest.mark.parametrize("steps", [1, 16, 400, 999, 2000, 20_000, 20_001])
 @pytest.mark.parametrize("block", [1, 8, 3000])
-def test_pieces_are_whole_blocks_of_at_most_two_lengths(steps, block):
-    pieces = split(steps, block)
-    assert sum(pieces) == steps
-    assert all(piece % block == 0 for piece in pieces[:-1]) and len(set(pieces)) <= 2
-    assert max(pieces) <= max(1000, block)
+def test_pieces_are_whole_blocks_but_for_a_last_shorter_one(steps, block):
+    *pieces, last = split(steps, block)
+    assert sum(pieces) + last == steps
+    assert all(piece % block == 0 for piece in pieces)
+    assert last < block or last % block == 0
+    assert max([*pieces, last]) <= max(1000, block)
+    assert len(set(pieces)) <= 2
     if steps % 2000 == 0 and block <= 8:
-        assert set(pieces) == {1000}
+        assert {*pieces, last} == {1000}
 
 
 def test_pieces_do_not_change_the_outcome(monkeypatch):

@@ -180,7 +180,7 @@ def run_chunk(
 ) -> tuple[State, Metrics]:
     """Take `steps` gradient steps of every run in one compiled program; return mean metrics too.
 
-    Steps come in blocks of `penalty_every`; the last block may be shorter. The first step of a
+    Steps come in whole blocks of `penalty_every`, or in one that is shorter. The first step of a
     block has penalties, which count for the whole block, and its metrics are logged. A run that
     fails goes back to the start of the chunk: to go back a step would cost a copy in each step.
     """
@@ -246,7 +246,12 @@ def _blocks(
     steps: int,
     every: int,
 ) -> tuple[State, Metrics]:
-    """Take steps in blocks of `every`; return the state, and the metrics of each block."""
+    """Take steps in blocks of `every`, or in one shorter block.
+
+    Return the state, and the metrics of each block. Blocks of two lengths would be two copies of
+    everything in one program, and twice the time to compile it.
+    """
+    assert steps < every or steps % every == 0
 
     def plain(state, now):
         return advance(state, now, penalised=0)[0], None
@@ -258,12 +263,11 @@ def _blocks(
             state, _ = jax.lax.scan(plain, state, others)
         return state, metrics
 
+    if steps <= every:
+        state, metrics = block(state, first, size=steps)
+        return state, jax.tree.map(lambda x: x[None], metrics)
     starts = first + every * jnp.arange(steps // every, dtype=jnp.int32)
-    state, metrics = jax.lax.scan(partial(block, size=every), state, starts)
-    if rest := steps % every:
-        state, last = block(state, first + steps - rest, size=rest)
-        metrics = jax.tree.map(lambda x, y: jnp.append(x, y), metrics, last)
-    return state, metrics
+    return jax.lax.scan(partial(block, size=every), state, starts)
 
 
 def _some(key: Key[Array, ""], drawn: Int[Array, " drawn"], n: int) -> Int[Array, " n"]:

@@ -265,12 +265,16 @@ def default_every(fleet: Fleet) -> int:
 
 
 def split(steps: int, block: int) -> list[int]:
-    """Pieces of about `PIECE` steps, equal if possible: one compiled program then serves all."""
+    """Pieces of about `PIECE` steps, equal if possible: one compiled program then serves all.
+
+    All are whole blocks, but for a last one that is shorter than a block.
+    """
     most = max(PIECE // block, 1) * block
     sizes = range(most, PIECE // 10, -block)
-    size = next((n for n in sizes if steps % n == 0), min(most, steps))
-    rest = [steps % size] if steps % size else []
-    return [size] * (steps // size) + rest
+    rest = steps % block
+    whole = steps - rest
+    size = next((n for n in sizes if whole % n == 0), most)
+    return [size] * (whole // size) + [n for n in (whole % size, rest) if n]
 
 
 def in_background(job: Callable[[Any], Any], argument: Any) -> Future:
