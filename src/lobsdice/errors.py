@@ -23,6 +23,10 @@ class LobsDICEError(Exception):
     """An error in what a user gave; its one sentence says what is wrong and where."""
 
 
+class MissingColumnError(LobsDICEError):
+    """A column that an option names, and that a table does not have."""
+
+
 class NotFiniteError(LobsDICEError):
     """An observation with NaN or infinity, for which a policy has no action."""
 

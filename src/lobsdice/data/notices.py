@@ -19,9 +19,10 @@ def notices(episodes: Episodes) -> list[str]:
         names = np.array([episodes.called(i) for i in repeated.tolist()])
         found.append(f"{_these('episode', names)} {verb}")
     if names := episodes.unread:
+        it = "it" if len(names) == 1 else "one"
         found.append(
             f"every episode counts as truncated, although {' and '.join(map(repr, names))} may "
-            f"mark ends; if one is true only where the task ended, name it as `terminated_column`"
+            f"mark ends; if {it} is true only where the task ended, name it as `terminated_column`"
         )
     return found
 

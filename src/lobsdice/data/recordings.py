@@ -12,7 +12,7 @@ from lobsdice.data.formats import ReadOptions, read
 from lobsdice.data.formats.folder import join
 from lobsdice.data.prepare import Data, Initial, prepare
 from lobsdice.data.units import different_units
-from lobsdice.errors import DataWarning, LobsDICEError
+from lobsdice.errors import DataWarning, LobsDICEError, MissingColumnError
 
 #: Up to this many files of one episode each are told apart as sources.
 FEW = 5
@@ -84,6 +84,19 @@ def read_together(paths: Sequence[str], options: ReadOptions) -> Episodes:
     if len(parts) > FEW and all(len(part) == 1 for part in parts.values()):
         return join(names, list(parts.values()), [()] * len(parts))[0]
     return mixture(parts)
+
+
+def read_both(
+    expert: Sequence[str], offline: Sequence[str], options: ReadOptions
+) -> tuple[Episodes, Episodes]:
+    """Read demonstrations and logs with the same options."""
+    try:
+        return read_unlabelled(expert, options), read_together(offline, options)
+    except MissingColumnError as error:
+        raise LobsDICEError(
+            f"{error}; options about columns hold for demonstrations and logs alike: if these "
+            "differ, first convert each with `lobsdice data convert`"
+        ) from error
 
 
 def read_unlabelled(paths: Sequence[str], options: ReadOptions) -> Episodes:

@@ -23,8 +23,8 @@ from lobsdice.data.prepare import Data
 from lobsdice.data.recordings import (
     Preparation,
     Recordings,
+    read_both,
     read_together,
-    read_unlabelled,
 )
 from lobsdice.environments.evaluate import rehearse, summaries
 from lobsdice.environments.tasks.table import spec_of
@@ -162,8 +162,7 @@ class Recipe:
             return self._task_recordings(self.task)
         if not self.expert or not self.offline:
             raise LobsDICEError("both --expert and --offline are needed")
-        expert = read_unlabelled(self.expert, self.read)
-        offline = read_together(self.offline, self.read)
+        expert, offline = read_both(self.expert, self.offline, self.read)
         return Recordings(expert, offline, self._read_labelled(expert))
 
     def files(self) -> list[str]:
@@ -182,8 +181,9 @@ class Recipe:
     def tell_audit(self, recordings: Recordings, warned: int) -> None:
         """Say in one line what a quick audit finds, and which command shows all of it."""
         with console.waiting("Comparing demonstrations and logs"):
-            found = glance(recordings.expert, recordings.offline).sentence(warned)
-        console.say(f"audit: {found} (more: {self.audit_line()})")
+            found = glance(recordings.expert, recordings.offline)
+        said = found.sentence(warned, leak_allowed=self.preparation.allow_leak)
+        console.say(f"audit: {said} (more: {self.audit_line()})")
 
     def audit_line(self) -> str:
         """Return the command that audits the files."""
@@ -207,7 +207,8 @@ class Recipe:
     def tell_ends(self, recordings: Recordings) -> int:
         """Say how the episodes end and what training makes of it; return the number of warnings."""
         expert, offline, _ = recordings
-        found = end_warnings(expert, offline)
+        with console.waiting("Comparing the ends of episodes"):
+            found = end_warnings(expert, offline)
         for warning in found:
             warnings.warn(warning, DataWarning, stacklevel=2)
         said = describe_ends(expert, offline)

@@ -83,10 +83,24 @@ def test_check_names_columns_that_may_mark_ends(lobsdice, tmp_path):
     )
     files = ("--expert", demos, "--offline", logs)
     result = lobsdice("data", "check", *files)
-    assert "'done' may mark ends; if one is true only where the task ended" in result.err
+    assert "'done' may mark ends; if it is true only where the task ended" in result.err
     assert "no episode has an end" in result.out
     missing = lobsdice("data", "check", *files, "--terminated-column", "done")
     assert missing.code == 2 and f"{logs}: there is no column 'done'" in missing.err
+    assert "if these differ, first convert each with `lobsdice data convert`" in missing.err
+
+
+def test_a_folder_of_demonstrations_needs_no_column_of_episodes_where_the_logs_have_one(
+    lobsdice, tmp_path
+):
+    demos, logs = tmp_path / "demos", tmp_path / "logs.csv"
+    demos.mkdir()
+    for i in range(2):
+        (demos / f"trip_{i}.csv").write_text("step,obs_0\n0,0\n1,1.5\n2,2\n")
+    logs.write_text("trip,step,obs_0,action\nT1,0,0,1\nT1,1,3,1\nT1,2,1,\n")
+    files = ("--expert", demos, "--offline", logs, "--episode-column", "trip")
+    report = json.loads(lobsdice("data", "check", *files, "--json").out)
+    assert report["expert_pairs"] == 4 and report["offline_transitions"] == 2
 
 
 def test_demonstrations_need_not_have_the_marks_of_ends_that_logs_have(lobsdice, tmp_path):

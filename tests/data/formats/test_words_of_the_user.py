@@ -103,7 +103,7 @@ def test_gaps_of_times_are_in_seconds_and_jitter_is_none(tmp_path):
     clock = ("10:00:00.00", "10:00:00.12", "10:00:00.19", "10:00:00.32", "10:01:00.32")
     rows = [f"A,2026-03-01 {at},{i},0.5" for i, at in enumerate(clock)]
     said = read_and_warn(saved(tmp_path / "gap.csv", *rows))[1]
-    assert "1 gap in time inside episodes, the longest of 60 before row 4 (line 6)" in said
+    assert "1 gap in time inside episodes, the longest of 60 s before row 4 (line 6)" in said
     assert "gap in time" not in read_and_warn(saved(tmp_path / "jitter.csv", *rows[:-1]))[1]
     longer = saved(tmp_path / "longer.csv", *rows, "A,2026-03-01 10:01:01,9,1")
     assert read_and_warn(longer, max_gap=9.0)[0].lengths.tolist() == [3, 1]

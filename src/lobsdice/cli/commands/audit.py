@@ -6,7 +6,7 @@ from lobsdice import console
 from lobsdice.cli import output
 from lobsdice.cli.arguments import Files, Page, refuse_overwriting
 from lobsdice.data.formats import DEFAULTS, ReadOptions
-from lobsdice.data.recordings import read_together, read_unlabelled
+from lobsdice.data.recordings import read_both
 from lobsdice.errors import for_the_shell, plural
 
 #: The exit code if the files can be read, but something should be mended before training.
@@ -46,8 +46,7 @@ class Audit:
 
         if self.out is not None:
             refuse_overwriting([*self.expert, *self.offline], [self.out])
-        expert = read_unlabelled(self.expert, self.read)
-        found = audit(expert, read_together(self.offline, self.read))
+        found = audit(*read_both(self.expert, self.offline, self.read))
         if self.out is not None:
             write_page(self.out, page(found))
             console.say(f"wrote {self.out}")

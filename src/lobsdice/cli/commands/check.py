@@ -14,7 +14,7 @@ from lobsdice.data.ends import compare_ends
 from lobsdice.data.formats import DEFAULTS, ReadOptions
 from lobsdice.data.leaks import count_leaked
 from lobsdice.data.prepare import Data
-from lobsdice.data.recordings import Preparation, read_together, read_unlabelled
+from lobsdice.data.recordings import Preparation, read_both
 from lobsdice.errors import DataWarning, for_the_shell
 
 
@@ -41,11 +41,11 @@ class Check:
     read: ReadOptions = DEFAULTS
 
     def __call__(self) -> None:
-        expert = read_unlabelled(self.expert, self.read)
-        offline = read_together(self.offline, self.read)
+        expert, offline = read_both(self.expert, self.offline, self.read)
         data = self.preparation(expert, offline)
         report = report_of(data)
-        ends = compare_ends(expert, offline)
+        with console.waiting("Comparing the ends of episodes"):
+            ends = compare_ends(expert, offline)
         for sentence in ends.warnings:
             warnings.warn(sentence, DataWarning, stacklevel=2)
         if self.json:

@@ -18,6 +18,7 @@ from lobsdice.data.normaliser import fit_normaliser
 from lobsdice.data.repeats import shared_rows
 from lobsdice.data.rows import ranges
 from lobsdice.data.units import Unit, different_units
+from lobsdice.errors import plural
 
 #: The most steps of the demonstrations and of the logs that are looked at.
 MOST_EXPERT, MOST_OFFLINE = 2_000, 20_000
@@ -45,16 +46,17 @@ class Glance:
             return "covered"
         return "partly covered" if self.uncovered < NOT_COVERED else "not covered"
 
-    def sentence(self, ends: int) -> str:
+    def sentence(self, ends: int, *, leak_allowed: bool = False) -> str:
         """One line; `ends` is the number of warnings about the ends of episodes."""
         good = self.verdict == "covered"
         shown = f"{self.uncovered:.0%} of the demonstrated transitions are far from the logs"
+        leak = f"{plural(self.leaked, 'demonstrated pair')} in the logs"
         bad = [
             *([] if good else [f"{self.verdict.upper()}: {shown}"]),
             *(f"UNITS of {listed(unit.features)} seem to differ" for unit in self.units),
             *([f"RATES: {self.rate.remark}"] if self.rate else []),
             *(f"ACTIONS: {remark}" for remark in self.targets),
-            *([f"LEAK: {self.leaked:,} demonstrated pairs are in the logs"] if self.leaked else []),
+            *([f"LEAK: {leak}"] if self.leaked and not leak_allowed else []),
             *(["ENDS: see the warnings"] if ends else []),
         ]
         fine = [
@@ -62,6 +64,7 @@ class Glance:
             *([] if self.units else ["units alike"]),
             *([] if self.rate else ["rates alike"]),
             *([] if ends else ["ends plausible"]),
+            *([f"{leak}, as allowed"] if self.leaked and leak_allowed else []),
             *([] if self.leaked else ["no leak"]),
         ]
         return "; ".join((*bad, ", ".join(fine)) if fine else bad)

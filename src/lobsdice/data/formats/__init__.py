@@ -282,7 +282,7 @@ def explained(path: str | PathLike[str]) -> Iterator[None]:
     try:
         yield
     except LobsDICEError as error:
-        raise LobsDICEError(f"{path}: {plain(str(error))}") from error
+        raise type(error)(f"{path}: {plain(str(error))}") from error
     except MemoryError as error:
         raise LobsDICEError(f"{path}: it is too large for the memory, or damaged") from error
     except Exception as error:  # damaged files make parsers raise errors of nearly every type

@@ -130,6 +130,11 @@ def seconds(table: pa.Table, name: str) -> np.ndarray:
     return (whole - whole.min()) / unit
 
 
+def holds_times(table: pa.Table, name: str) -> bool:
+    """True if a column holds times, and not numbers."""
+    return pa.types.is_temporal(_times(whole_column(table, name), name).type)
+
+
 def _times(column: Any, name: str) -> Any:
     """The column; if it holds texts that are all times, as times."""
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):

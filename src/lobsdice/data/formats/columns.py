@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from lobsdice.data.formats.metadata import SUCCESS
 from lobsdice.data.formats.options import IfThere, OneIfThere, ReadOptions
-from lobsdice.errors import LobsDICEError
+from lobsdice.errors import LobsDICEError, MissingColumnError
 
 #: Without an option, the first of these patterns that matches a column is used.
 EPISODE = ("episode", "episode_id", "episode_index", "trajectory", "trajectory_id")
@@ -114,7 +114,7 @@ def _one(names: Sequence[str], wanted: str | None, known: Sequence[str]) -> str 
     if isinstance(wanted, OneIfThere) and wanted not in names:
         wanted = None
     if wanted is not None and wanted not in names:
-        raise LobsDICEError(f"there is no column '{wanted}'; the columns are {listed(names)}")
+        raise MissingColumnError(f"there is no column '{wanted}'; the columns are {listed(names)}")
     return wanted or next((name for name in known if name in names), None)
 
 
@@ -125,7 +125,7 @@ def _columns(
         return ()
     for pattern in wanted:
         if not _match(names, (pattern,)):
-            raise LobsDICEError(
+            raise MissingColumnError(
                 f"the {what} pattern '{pattern}' matches no column; the columns are {listed(names)}"
             )
     if wanted:

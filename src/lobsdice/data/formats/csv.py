@@ -46,7 +46,7 @@ def read(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
             layout = text.layout(options)
             episodes, notices = from_table(_load(text, layout, options), layout, options)
         except LobsDICEError as error:
-            raise LobsDICEError(_with_lines(str(error), text, path)) from error
+            raise type(error)(_with_lines(str(error), text, path)) from error
     notices = [_with_lines(notice, text, path) for notice in notices]
     return episodes, [*notices, *([GUESSED] if text.guessed else [])]
 

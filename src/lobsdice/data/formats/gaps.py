@@ -54,12 +54,12 @@ class Gaps:
         longest = int(passed.argmax())
         return cls(at, longest, float(passed[longest]), usual)
 
-    def sentence(self, name: str, row: int, *, split: bool) -> str:
+    def sentence(self, name: str, row: int, *, unit: str = "", split: bool) -> str:
         """A warning; `name` is the episode of the longest gap, `row` is the row after it."""
         count = plural(int(self.at.sum()), "gap")
         where = (
-            f"{count} in time inside episodes, the longest of {self.passed:g} before row {row} of "
-            f"episode {name}, where steps usually take {self.usual:g}"
+            f"{count} in time inside episodes, the longest of {self.passed:g}{unit} before row "
+            f"{row} of episode {name}, where steps usually take {self.usual:g}{unit}"
         )
         if split:
             return f"{where}; episodes were split there"

@@ -119,15 +119,16 @@ class ReadOptions:
     def unlabelled(self) -> "ReadOptions":
         """The same options for demonstrations, which may lack columns that the logs have.
 
-        These are the actions, and marks of ends and of success.
+        These are the actions, marks of ends and of success, and names of episodes, which a folder
+        of files does not need.
         """
-        ended, success = self.terminated_column, self.success_column
+        single = ("episode_column", "terminated_column", "success_column")
+        named = {name: found for name in single if (found := getattr(self, name)) is not None}
         return replace(
             self,
             action_columns=IfThere(self.action_columns),
             scale=IfThere(self.scale),
-            terminated_column=None if ended is None else OneIfThere(ended),
-            success_column=None if success is None else OneIfThere(success),
+            **{name: OneIfThere(found) for name, found in named.items()},
         )
 
     def action_space(self, size: int) -> ActionSpace | None:

@@ -43,7 +43,7 @@ def table_parts(
         try:
             part = from_table(table, layout, options)
         except LobsDICEError as error:
-            raise LobsDICEError(f"counting from row {row}: {error}") from error
+            raise type(error)(f"counting from row {row}: {error}") from error
         yield part
         row += table.num_rows
         # The first row of a file may state the space of all actions.

@@ -18,6 +18,7 @@ from lobsdice.data.formats.actions import prepare_actions
 from lobsdice.data.formats.cells import (
     check_columns,
     codes,
+    holds_times,
     is_blank,
     matrix,
     numbers,
@@ -170,7 +171,7 @@ class _Order:
             goes_on=np.append(owner[1:] == owner[:-1], False)[sizes > 1],
             vanished=int((sizes == 1).sum()),
             scattered=_scattered(episode) if layout.step is None else 0,
-            gaps=gaps and _gap_sentence(table[layout.episode], order, gaps, max_gap is not None),
+            gaps=gaps and _gap_sentence(table, layout, order, gaps, split=max_gap is not None),
         )
 
     def covered(self, values: np.ndarray) -> np.ndarray:
@@ -208,9 +209,12 @@ def _sorted(
     return order, Gaps.find(elapsed(seconds(table, layout.step), order, episode), max_gap)
 
 
-def _gap_sentence(names: Any, order: Int64[np.ndarray, " rows"], gaps: Gaps, split: bool) -> str:
+def _gap_sentence(
+    table: pa.Table, layout: Layout, order: Int64[np.ndarray, " rows"], gaps: Gaps, *, split: bool
+) -> str:
     row = int(order[gaps.longest])
-    return gaps.sentence(str(names[row]), row, split=split)
+    unit = " s" if layout.step and holds_times(table, layout.step) else ""
+    return gaps.sentence(str(table[layout.episode][row]), row, unit=unit, split=split)
 
 
 def _names(owners: list[Any], kept: Bool[np.ndarray, " parts"]) -> tuple[str, ...]:
