@@ -53,7 +53,12 @@ def missing(package: str, *, needed_by: str, extra: str) -> LobsDICEError:
 
 def for_the_shell(text: str) -> str:
     """The text as one line that names options as the shell does: --action-low."""
-    return " ".join(OPTION.sub(lambda found: f"--{found[1].replace('_', '-')}", text).split())
+    return " ".join(with_shell_options(text).split())
+
+
+def with_shell_options(text: str) -> str:
+    """The text with the names of options as in the shell."""
+    return OPTION.sub(lambda found: f"--{found[1].replace('_', '-')}", text)
 
 
 def plural(count: int, noun: str) -> str:

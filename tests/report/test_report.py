@@ -19,7 +19,7 @@ from lobsdice.experiments.control.fleet import TRIALS
 from lobsdice.experiments.control.grid import Trial
 from lobsdice.report import compare_page
 from lobsdice.report.charts import Band, Chart, Line
-from lobsdice.report.curves import MEANING, groups, mean, thinned
+from lobsdice.report.curves import MEANING, charts, groups, mean, thinned
 from lobsdice.report.gather import Parts
 from lobsdice.report.html import Column, Html, document, number, table, tag, write_page
 from lobsdice.report.run_page import page
@@ -49,6 +49,21 @@ def labelled(label: str, made: str) -> Html:
 def test_strings_are_escaped():
     made = tag("p", "<b>", tag("i", "&"), title='"')
     assert made == '<p title="&quot;">&lt;b&gt;<i>&amp;</i></p>'
+
+
+def test_sentences_show_code_and_options_of_the_shell():
+    made = tag("p", "with `max_gap`, run `lobsdice data <check>` ", tag("b", "`"))
+    assert made == "<p>with --max-gap, run <code>lobsdice data &lt;check&gt;</code> <b>`</b></p>"
+    assert tag("pre", "echo `ls`") == "<pre>echo `ls`</pre>"
+
+
+def test_the_calibration_is_drawn_only_where_the_ratio_was_calibrated():
+    rows = [{"run": 0, "seed": 0, "step": i, "ratio_slope": 1.0} for i in range(3)]
+    variant = Variant("lobsdice", rows, [0])
+    assert "Slope" not in charts([variant], ["ratio_auc", "ratio_slope", "ratio_calibrated"])
+    rows[-1]["ratio_slope"] = 0.8
+    drawn = charts([variant], ["ratio_slope", "ratio_calibrated"])
+    assert "Slope of the calibration" in drawn and "Calibrated" in drawn
 
 
 def test_forbidden_characters_are_replaced():

@@ -39,6 +39,11 @@ MEANING = {
         "The probability that it ranks a demonstrated pair above a logged one; 0.5 is chance.",
     ),
     "ratio_calibration": ("Calibration error", "The error of the discriminator's probabilities."),
+    "ratio_calibrated": ("Calibrated", "The same error, after the calibration by held-out rows."),
+    "ratio_slope": (
+        "Slope of the calibration",
+        "Below 1 the discriminator is too sure.",
+    ),
     "flow_residual": ("Flow residual", "Violation of the flow constraint by the weighted logs."),
     "expert_distance": (
         "Distance to the expert",
@@ -49,9 +54,9 @@ MEANING = {
         "The distance of the policy from the actions of the weighted logs; 0 is best.",
     ),
     "demonstration_error": (
-        "Error on the demonstrations",
+        "Demonstration error",
         "At demonstrated states, the distance of the policy's action from the logged action that "
-        "made the same movement. `lobsdice select` ranks by it.",
+        "made the same movement. `lobsdice select --by error` ranks by it.",
     ),
     "action_error": (
         "Action error",
@@ -62,6 +67,8 @@ MEANING = {
 ONLINE, OFFLINE = "In the environment", "Without an environment"
 HELD_OUT, MASS, TRAINED = "held_out_", "mass_", "trained_"
 PERFORMANCE = ("score", "return")
+#: Metrics that say nothing unless the ratio was calibrated: then the slope is not 1.
+SLOPE, CALIBRATED = "ratio_slope", "ratio_calibrated"
 
 
 def groups(metrics: Sequence[str]) -> dict[str, list[str]]:
@@ -87,6 +94,8 @@ def title(metric: str) -> str:
 
 def charts(variants: Sequence[Variant], metrics: Sequence[str]) -> Html:
     """Draw all metrics: the runs of one variant, or the means of several."""
+    if all(row.get(SLOPE, 1) == 1 for variant in variants for row in variant.rows):
+        metrics = [name for name in metrics if name not in (SLOPE, CALIBRATED)]
     steps = thinned(sorted({step for variant in variants for step in variant.steps}))
     found = [legend(variants)] if len(variants) > 1 else []
     for heading, names in groups(metrics).items():

@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lobsdice.data.files import atomic
-from lobsdice.errors import LobsDICEError
+from lobsdice.errors import LobsDICEError, with_shell_options
 
 #: Elements without content.
 VOID = ("br", "col", "img", "input", "link", "meta")
+#: Elements that hold sentences.
+SENTENCES = ("p", "small")
+#: Words in backticks.
+CODE = re.compile("`([^`]+)`")
 #: Characters that would make a page ill-formed.
 FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 
@@ -25,10 +29,19 @@ def tag(name: str, /, *content: Any, **attributes: Any) -> Html:
     """Return an element; `class_` and `data_x` are the attributes class and data-x.
 
     Attributes and content that are None are left out. A list or generator is content one by one.
+    In sentences, what stands in backticks is code, and options are spelled as in the shell.
     """
     given = {k.rstrip("_").replace("_", "-"): v for k, v in attributes.items() if v is not None}
     head = "".join([name, *(f' {k}="{_escape(v)}"' for k, v in given.items())])
-    return Html(f"<{head}/>" if name in VOID else f"<{head}>{join(*content)}</{name}>")
+    inner = map(_sentence, content) if name in SENTENCES else content
+    return Html(f"<{head}/>" if name in VOID else f"<{head}>{join(*inner)}</{name}>")
+
+
+def _sentence(part: Any) -> Any:
+    if not isinstance(part, str) or isinstance(part, Html):
+        return part
+    pieces = CODE.split(with_shell_options(part))
+    return join(*(tag("code", piece) if i % 2 else piece for i, piece in enumerate(pieces)))
 
 
 def join(*parts: Any) -> Html:

@@ -36,7 +36,7 @@ def folder(tmp_path):
 def test_a_user_whose_logs_hold_no_good_episode_is_told_before_deploying(folder, capsys):
     assert main(["select", str(folder / "bad"), str(folder / "still")]) == 3
     said = capsys.readouterr().out
-    assert "none of these reaches the demonstrated end in rehearsal: do not deploy" in said
+    assert "none of these reliably reaches the demonstrated end in rehearsal: do not deploy" in said
 
 
 def test_the_policy_that_works_is_recommended_in_three_sentences(folder, capsys):

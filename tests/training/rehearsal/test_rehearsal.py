@@ -41,7 +41,7 @@ def test_a_policy_that_does_as_demonstrated_works_and_others_do_not():
     assert "100 end as no demonstration ends" in wrong.sentence
     assert (
         answer([wrong, still])
-        == "none of these reaches the demonstrated end in rehearsal: do not deploy"
+        == "none of these reliably reaches the demonstrated end in rehearsal: do not deploy"
     )
     assert answer([good, wrong]).startswith("the first does what was demonstrated: of 100")
 

@@ -121,7 +121,7 @@ def answer(verdicts: Sequence[Verdict]) -> str:
     best = verdicts[0]
     if not best.works:
         what = "reaches the demonstrated end" if best.ending else "does what was demonstrated"
-        return f"none of these {what} in rehearsal: do not deploy"
+        return f"none of these reliably {what} in rehearsal: do not deploy"
     return f"the first does what was demonstrated: {best.sentence}"
 
 
