@@ -36,6 +36,15 @@ def test_help_teaches_with_an_example(lobsdice, words):
     assert re.search(rf"[Ee]xample:\n +{' '.join(('lobsdice', *words))}", result.out)
 
 
+def test_help_fits_a_terminal_of_80_columns_but_for_examples(lobsdice, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    for words in [(), *paths(ROOT)]:
+        out = lobsdice(*words, "--help").out
+        lines = [line for line in out.splitlines() if not line.strip().startswith("lobsdice ")]
+        assert max(map(len, lines)) <= 80, words
+        assert "Example" not in out or out.count("╭") == out.count("╰") >= 1
+
+
 def test_help_says_each_default_once_and_never_as_nothing(lobsdice):
     for words in paths(ROOT):
         text = re.sub(r"[│\s]+", " ", lobsdice(*words, "--help").out)

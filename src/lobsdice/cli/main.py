@@ -11,9 +11,10 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr
+from contextlib import contextmanager, nullcontext, redirect_stderr
 from typing import Any
 
+from lobsdice.cli.help import entries, wrapped_output
 from lobsdice.cli.process import leave, own_process
 from lobsdice.cli.table import ROOT, Command, Group
 from lobsdice.errors import LobsDICEError, for_the_shell, plain
@@ -99,21 +100,21 @@ def _parsed(kind: Any, prog: str, words: list[str]) -> Callable[[], None]:
 
     from lobsdice.cli.arguments import readable_help
 
-    return tyro.cli(
-        kind,
-        prog=prog,
-        description=inspect.getdoc(kind),
-        args=words,
-        config=(tyro.conf.OmitArgPrefixes, tyro.conf.DisallowNone),
-        registry=readable_help(),
-    )
+    with wrapped_output() if set(HELP) & set(words) else nullcontext():
+        return tyro.cli(
+            kind,
+            prog=prog,
+            description=inspect.getdoc(kind),
+            args=words,
+            config=(tyro.conf.OmitArgPrefixes, tyro.conf.DisallowNone),
+            registry=readable_help(),
+        )
 
 
 def _group_help(path: list[str], group: Group) -> str:
-    members, line = group.members, " ".join(path)
-    width = max(map(len, members))
+    line = " ".join(path)
     lines = [f"usage: {line} COMMAND ...", "", group.summary, "", "commands:"]
-    lines += [f"  {name:<{width}}  {entry.summary}" for name, entry in members.items()]
+    lines += entries({name: entry.summary for name, entry in group.members.items()})
     lines += ["", "options:", "  -h, --help  Show help; every command has its own."]
     if group is ROOT:
         lines += ["  --version   Show the version."]

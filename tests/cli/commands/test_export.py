@@ -193,8 +193,13 @@ def test_a_folder_without_a_run_is_one_line(lobsdice, tmp_path):
 def test_the_contract_has_the_units_and_the_rate_that_are_named(lobsdice, tmp_path):
     make_policy(Box.of([-1], [1], ["torque"])).save(tmp_path / "p.policy")
     words = ("export", tmp_path / "p.policy", "--onnx", tmp_path / "p.onnx", "--rate", "50")
-    assert lobsdice(*words, "--units", "torque=N m").code == 0
+    result = lobsdice(*words, "--units", "torque=N m")
+    assert result.code == 0 and "versions and checksums\n" in result.out
     contract = json.loads((tmp_path / "p_contract.json").read_text())
+    bare = lobsdice(*words[:-2], "--force").out
+    assert (
+        "p_contract.json: names, order, bounds, versions and checksums; --rate and --units" in bare
+    )
     assert contract["rate_hz"] == 50 and contract["action"]["components"][0]["unit"] == "N m"
     result = lobsdice(*words, "--force", "--units", "torque")
     assert result.code == 2 and "--units has 'torque'; write it as NAME=UNIT" in result.err

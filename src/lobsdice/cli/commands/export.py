@@ -1,6 +1,7 @@
 """`lobsdice export`."""
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -92,7 +93,7 @@ class Export:
                 f"wrote {path}: agrees with the policy to {found:.1e} of the actions' range"
             )
         for path in self.contracts():
-            console.show(f"wrote {path}: names, units, bounds, rate, versions and checksums")
+            console.show(f"wrote {path}: {described(read_contract(path))}")
         console.show(f"observations: {source}")
 
     def contracts(self) -> list[Path]:
@@ -131,3 +132,14 @@ class Export:
             warnings.simplefilter("ignore", DataWarning)  # said when the run was trained
             found = [read_unlabelled([path], recipe.read).observations for path in paths]
         return ", ".join(paths), np.concatenate(found)
+
+
+def described(contract: Mapping[str, Any]) -> str:
+    """Return what a contract holds, and the options that would add what it lacks."""
+    parts = [*contract["observation"]["components"], *contract["action"].get("components", [])]
+    # Quantities without names cannot be given units.
+    no_units = any(part["unit"] is None and part["name"] is not None for part in parts)
+    lacking = {"--rate": contract["rate_hz"] is None, "--units": no_units}
+    options = [option for option, lacks in lacking.items() if lacks]
+    known = "names, order, bounds, versions and checksums"
+    return f"{known}; {' and '.join(options)} would add to it" if options else known
