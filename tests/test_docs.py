@@ -288,6 +288,12 @@ def test_the_tool_of_the_second_tutorial_presses_where_it_was_shown(
 # ---- What else a page promises ----
 
 
+def test_the_first_pages_count_the_algorithms():
+    assert len(ALGORITHMS) == 18
+    for page in ("README.md", "docs/index.md"):
+        assert "seventeen other algorithms" in (FOLDER / page).read_text().lower(), page
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_blocks_are_code_or_say_that_they_are_not(page):
     assert {block.language for block in blocks(page)} <= {*RUN, *NOT_CODE}
