@@ -63,3 +63,13 @@ def test_preparation_has_the_names_of_the_command_line(trained):
     with pytest.raises(LobsDICEError, match="leak"):
         BCO().fit(leaking, LOGS, **SMALL)
     assert BC(width=4).fit(leaking, LOGS, allow_leak=True, **SMALL).policy
+
+
+def test_options_of_reading_may_be_keywords(tmp_path, trained):
+    for name, episodes in {"demos": DEMOS.without_actions(), "logs": LOGS}.items():
+        write(tmp_path / f"{name}.csv", episodes)
+        text = (tmp_path / f"{name}.csv").read_text()
+        (tmp_path / f"{name}.csv").write_text(text.replace("episode", "trip", 1))
+    files = (tmp_path / "demos.csv", tmp_path / "logs.csv")
+    found = BC(width=4).fit(*files, episode_column="trip", **SMALL)
+    assert same(found, trained)

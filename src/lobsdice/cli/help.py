@@ -25,7 +25,7 @@ class _Caught(io.StringIO):
         self.true = true
 
     @property
-    def encoding(self) -> str:
+    def encoding(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.true.encoding
 
     def isatty(self) -> bool:

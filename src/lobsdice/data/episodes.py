@@ -421,7 +421,7 @@ def _what(found: Any) -> str:
     if isinstance(found, str | PathLike):
         return f"the name of a file; read it with ld.read({str(found)!r})"
     if hasattr(found, "columns"):
-        return "a table; write it to a .csv or .parquet file, and read that with ld.read"
+        return "a table; make episodes of it with ld.Episodes.from_dataframe(table, ...)"
     if hasattr(found, "expert") and hasattr(found, "offline"):
         return "data that is prepared already; give the episodes that it was made of"
     return (

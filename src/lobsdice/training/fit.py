@@ -1,13 +1,15 @@
 """Training in one call, as users of scikit-learn and d3rlpy know it: `LobsDICE().fit(...)`."""
 
 from collections.abc import Sequence
+from dataclasses import fields
 from os import PathLike
 from typing import Any
 
 from lobsdice.algorithms.base import Algorithm
 from lobsdice.algorithms.registry import resolve
-from lobsdice.data.episodes import Episodes
+from lobsdice.data.episodes import Episodes, require_episodes
 from lobsdice.data.formats import DEFAULTS, ReadOptions
+from lobsdice.data.formats.options import ALIASES, read_options
 from lobsdice.data.prepare import Initial
 from lobsdice.data.recordings import Preparation, read_together
 from lobsdice.errors import LobsDICEError
@@ -15,6 +17,8 @@ from lobsdice.training.train import Run, train
 
 #: Episodes, or the file or files that hold them.
 Recorded = Episodes | str | PathLike[str] | Sequence[str | PathLike[str]]
+#: The keywords that say how to read files.
+READ_OPTIONS = {*ALIASES, *(field.name for field in fields(ReadOptions))}
 
 
 def fit(
@@ -36,22 +40,26 @@ def fit(
     Actions in the demonstrations are ignored. An algorithm that needs them takes those of
     `labelled` or, without these, those in the demonstrations. `initial`, `subsample`,
     `allow_leak` and `pool` are the options of the same names of `lobsdice train`; `options` are
-    those of `train`, such as `steps`, `seeds`, `evaluate`, `out` and `callbacks`.
+    those of `train`, such as `steps`, `seeds`, `evaluate`, `out` and `callbacks`, and those of
+    `ReadOptions`, such as `episode_column`.
     """
     algorithm = resolve(algorithm)
-    expert = _episodes(demonstrations, read.unlabelled())
-    offline = _episodes(logs, read)
-    known = _episodes(labelled, read) if labelled is not None else None
+    read = read_options(read, {name: options.pop(name) for name in READ_OPTIONS & set(options)})
+    expert = _episodes("demonstrations", demonstrations, read.unlabelled())
+    offline = _episodes("logs", logs, read)
+    known = _episodes("labelled", labelled, read) if labelled is not None else None
     if known is None and algorithm.needs_labels:
         known = _with_actions(expert, algorithm)
     data = Preparation(initial, subsample, allow_leak, pool)(expert, offline, known)
     return train(algorithm, data, **options)
 
 
-def _episodes(found: Recorded, read: ReadOptions) -> Episodes:
+def _episodes(name: str, found: Recorded, read: ReadOptions) -> Episodes:
     if isinstance(found, Episodes):
         return found
     paths = [found] if isinstance(found, str | PathLike) else found
+    if not isinstance(paths, list | tuple) or not all(isinstance(p, str | PathLike) for p in paths):
+        require_episodes(**{name: found})
     return read_together([str(path) for path in paths], read)
 
 
