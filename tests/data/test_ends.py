@@ -130,6 +130,7 @@ def test_many_terminations_at_the_greatest_length_look_like_a_time_limit(demos, 
     ended = replace(logs, terminated=np.ones(len(logs), bool))
     (found,) = end_warnings(demos, ended)
     assert "10 of 80 logged episodes are marked as terminated after exactly 26 steps" in found
+    assert "set `time_limit` to 26, so that they count as truncated" in found
     assert "`time_limit`" in found
     equal = concatenate([logs.select([20])] * 20)  # all lengths are equal: nothing can be told
     assert not any("time_limit" in sentence for sentence in end_warnings(demos, equal))

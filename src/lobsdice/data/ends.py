@@ -171,8 +171,8 @@ def _time_limit(episodes: Episodes, nouns: str) -> str | None:
         return None
     return (
         f"{ended:,} of {len(episodes):,} {nouns} are marked as terminated after exactly "
-        f"{longest:,} steps, and none took longer; if that is a time limit, give it as "
-        "`time_limit`, so that they count as truncated"
+        f"{longest:,} steps, and none took longer; if that is a time limit, set "
+        f"`time_limit` to {longest}, so that they count as truncated"
     )
 
 

@@ -26,7 +26,7 @@ from lobsdice.data.formats.options import IfThere, ReadOptions
 from lobsdice.data.formats.parquet import read_columns
 from lobsdice.data.rows import offsets
 from lobsdice.data.spaces import ActionSpace
-from lobsdice.errors import LobsDICEError, plural
+from lobsdice.errors import LobsDICEError, MissingColumnError, plural
 
 VERSIONS = ("v2.0", "v2.1", "v3.0")
 
@@ -92,7 +92,9 @@ class Parts:
         wanted = options.action_columns or (ACTION,)
         actions = choose(list(usable), wanted, "action") if _any(usable, wanted) else ()
         if not actions and options.action_columns and not isinstance(wanted, IfThere):
-            raise LobsDICEError(f"no feature matches {wanted[0]!r}; there are {listed([*usable])}")
+            raise MissingColumnError(
+                f"no feature matches {wanted[0]!r}; there are {listed([*usable])}"
+            )
         if len(actions) > 1 or set(actions) & set(states):
             raise LobsDICEError("choose one feature as the action, which is no observation")
         ended = options.terminated_column if options.terminated_column in usable else None
@@ -261,7 +263,7 @@ def _chosen(
         odd = next(key for key in wanted if key not in found)
         kind = features.get(odd, {}).get("dtype")
         what = f"'{odd}' is {kind} data" if kind else f"no feature matches '{odd}'"
-        raise LobsDICEError(
+        raise MissingColumnError(
             f"{what}; choose vectors of numbers with `observation_columns`: {listed([*usable])}"
         )
     return choose(list(usable), wanted, "observation")
