@@ -135,7 +135,7 @@ def _gather(
         for job, recordings in results:
             done[job] = recordings
             steps += sum(len(recording.rewards) for recording in recordings)
-            advance(len(recordings), note=f"{steps:,} steps")
+            advance(len(recordings), note=f"({steps:,} steps)")
 
 
 def _episodes(spec: Spec, recordings: Sequence[Recording]) -> Episodes:
