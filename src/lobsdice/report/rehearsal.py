@@ -12,6 +12,7 @@ from lobsdice.data.episodes import Episodes
 from lobsdice.report.charts import SIZE, Chart, Line, colour_class
 from lobsdice.report.html import Column, Html, facts, join, table, tag
 from lobsdice.training.rehearsal.files import kept_report, kept_rollouts
+from lobsdice.training.rehearsal.verdict import ENOUGH
 
 #: Features that are drawn at most, and episodes of each kind in a drawing.
 MOST_FEATURES, MOST_EPISODES = 12, 6
@@ -49,6 +50,7 @@ def section(found: Rehearsals) -> Html:
     return join(
         tag("p", f"{best['policy']}: {best['sentence']}."),
         table(columns, policies, label="Rehearsed policies"),
+        tag("p", COLUMNS.format(starts=best["starts"], enough=ENOUGH), class_="quiet"),
         tag("h3", "Where it goes"),
         tag("p", PROJECTION, class_="quiet"),
         tag("div", projection(found), wrong_map(found), class_="charts wide"),
@@ -59,6 +61,12 @@ def section(found: Rehearsals) -> Html:
     )
 
 
+COLUMNS = (
+    "Of {starts} rehearsed episodes: finished, those that end as demonstrations do; failed, those "
+    "that end as no demonstration does; guessing, those in which the model did not know what "
+    "follows. Near is how near they stay to the demonstrations. The score is the same, but lower "
+    "if they linger at one place. A policy is recommended from a score of {enough:g} on."
+)
 PROJECTION = (
     "Both pictures show states in the two directions in which the demonstrations differ most. On "
     "the left, grey lines are demonstrations. Coloured lines are rehearsed episodes of the best "

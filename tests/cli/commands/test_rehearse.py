@@ -65,6 +65,7 @@ def test_the_folder_keeps_the_rehearsal_and_the_report_shows_it(folder, capsys):
     assert not isinstance(found, str)
     page = section(found)
     assert "Where it goes wrong" in page and found.report["policies"][0]["sentence"] in page
+    assert "Of 20 rehearsed episodes: finished, those that end as demonstrations do" in page
     assert "not rehearsed" in str(kept(folder / "bad", demonstrations()))
 
 
