@@ -139,6 +139,14 @@ BAD = {
         raw("bad.xyz", b"hello"),
         "the format is unknown; names of known files end in .npz",
     ),
+    "a table of Excel": (raw("bad.xlsx", b"PK\3\4"), "the format is unknown; names of known"),
+    "a pickle": (raw("bad.pkl", b"hello"), "what Python can read becomes episodes with ld.Epis"),
+    "UTF-16": (raw("bad.csv", "episode,obs_0\n0,1\n".encode("utf-16")), "is not text in UTF-8"),
+    "blanks between columns": (
+        raw("bad.csv", b"episode obs_0\n0 1\n0 2\n"),
+        "no column tells the episodes apart; there is only the column 'episode obs_0'; if another "
+        "sign than a comma separates columns, state it as `separator`",
+    ),
     "text named npz": (raw("bad.npz", b"hello"), "it cannot be read and may be damaged"),
     "text named hdf5": (raw("bad.hdf5", b"hello"), "it cannot be read and may be damaged"),
     "text named parquet": (raw("bad.parquet", b"hello"), "it cannot be read and may be damaged"),

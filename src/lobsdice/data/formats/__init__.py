@@ -87,6 +87,9 @@ FORMATS = (*FILES, ROBOMIMIC, *FOLDERS)
 #: The most warnings about files that are read in parts.
 MOST_WARNINGS = 10
 
+#: Files that begin as NumPy archives do, and are none.
+OTHER_ARCHIVES = (".zip", ".xlsx", ".ods")
+
 
 def read(
     path_or_id: str | PathLike[str], options: ReadOptions = DEFAULTS, **keywords: Any
@@ -255,12 +258,16 @@ def _kind_of(path: Path) -> Format:
     if not head:
         raise LobsDICEError("the file is empty")
     for kind in FILES:
-        if kind.magic and head.startswith(kind.magic):
+        if kind.magic and head.startswith(kind.magic) and path.suffix.lower() not in OTHER_ARCHIVES:
             return kind
     for kind in FILES:
         if path.name.lower().endswith(kind.suffixes):
             return kind
-    raise LobsDICEError(f"the format is unknown; names of known files end in {_suffixes()}")
+    raise LobsDICEError(
+        f"the format is unknown; names of known files end in {_suffixes()}; a table of text may be "
+        "renamed to .csv, and what Python can read becomes episodes with "
+        "ld.Episodes.from_dataframe or ld.Episodes.from_arrays"
+    )
 
 
 def _in_cache(name: str) -> Path:

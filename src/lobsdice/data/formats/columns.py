@@ -104,9 +104,14 @@ def _episode(names: Sequence[str], options: ReadOptions) -> str:
         return found
     if options.one_episode:
         return ONE
+    which = (
+        _there_are(names)
+        if len(names) == 1
+        else f"choose one with `episode_column`: {listed(names)}"
+    )
     raise LobsDICEError(
-        f"no column tells the episodes apart; choose one with `episode_column`: {listed(names)}; "
-        "or set `one_episode` if the file is one episode"
+        f"no column tells the episodes apart; {which}; or set `one_episode` if the file is one "
+        "episode"
     )
 
 
@@ -114,8 +119,17 @@ def _one(names: Sequence[str], wanted: str | None, known: Sequence[str]) -> str 
     if isinstance(wanted, OneIfThere) and wanted not in names:
         wanted = None
     if wanted is not None and wanted not in names:
-        raise MissingColumnError(f"there is no column '{wanted}'; the columns are {listed(names)}")
+        raise MissingColumnError(f"there is no column '{wanted}'; {_there_are(names)}")
     return wanted or next((name for name in known if name in names), None)
+
+
+def _there_are(names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return (
+            f"there is only the column {names[0]!r}; if another sign than a comma separates "
+            "columns, state it as `separator`"
+        )
+    return f"the columns are {listed(names)}"
 
 
 def _columns(

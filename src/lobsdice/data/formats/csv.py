@@ -1,5 +1,6 @@
 """CSV files: tables as text, which may be compressed."""
 
+import codecs
 import io
 import re
 from collections.abc import Iterator
@@ -153,9 +154,12 @@ def _codec(path: Path) -> str | None:
 
 def _contents(path: Path, codec: str | None, comment: str | None) -> tuple[Path | pa.Buffer, bytes]:
     """The file or its text, without comments and uncompressed, and its first lines."""
+    with path.open("rb") as file:
+        start = file.read(1 << 16)
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise LobsDICEError(NOT_UTF8)
     if codec is None and comment is None:
-        with path.open("rb") as file:
-            return path, file.read(1 << 16)
+        return path, start
     text = path.read_bytes() if codec is None else _unpacked(path, codec)
     if comment is not None:
         sign, lines = comment.encode(), text.splitlines(keepends=True)
