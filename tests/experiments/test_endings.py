@@ -116,6 +116,20 @@ def test_hyperparameters_reach_the_algorithms_that_have_them():
         LobsDICEError, match="none of the algorithms has the hyperparameter 'nu_rate'"
     ):
         given.check([Arm("bc", "bc", "restart")])
+
+
+def test_an_arm_may_have_hyperparameters_of_its_own():
+    plain, own = Choice(algorithms=("seabo", "seabo:absorb=true,gamma=0.9")).arms()
+    found = Settings(gamma=0.5).algorithm(own.algorithm, own.set)
+    assert describe(found)["absorb"] is True and describe(found)["gamma"] == 0.9
+    assert describe(Settings(gamma=0.5).algorithm("seabo", plain.set))["gamma"] == 0.5
+    assert Arm.from_plain(json.loads(json.dumps(own.to_plain()))) == own
+    groups = fleets(
+        [Trial(arm, "grid", seed) for arm in (plain, own) for seed in (0, 1)], Settings()
+    )
+    assert [len(group) for group in groups] == [2, 2]
+    with pytest.raises(LobsDICEError, match="bc has no hyperparameter 'absorb'"):
+        Settings().algorithm("bc", ("absorb=true",))
     with pytest.raises(LobsDICEError, match="NAME=VALUE"):
         Settings(set=("width",)).named()
 

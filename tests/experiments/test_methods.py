@@ -63,7 +63,14 @@ def test_leads_are_those_of_lobsdice_paired_by_task_and_seed(tmp_path):
 
 def test_the_tables_and_the_figure_are_written(tmp_path):
     written = {path.name for path in write_tables(made(tmp_path))}
-    assert written == {"methods.csv", "leads.csv", "tables.md", "methods.png", "methods.svg"}
+    assert written == {
+        "methods.csv",
+        "tasks.csv",
+        "leads.csv",
+        "tables.md",
+        "methods.png",
+        "methods.svg",
+    }
     assert all((tmp_path / name).stat().st_size for name in written)
 
 
@@ -77,7 +84,18 @@ def test_a_method_without_all_tasks_has_no_mean_over_them(tmp_path):
 def test_methods_are_those_that_need_no_actions_of_demonstrations():
     from lobsdice.algorithms import ALGORITHMS
 
-    names = Extent().methods()
-    assert set(names) <= set(METHODS)
-    assert {"seabo", "otr", "tailo", "nearest_trajectory"} <= set(names)
-    assert not any(ALGORITHMS[name]().needs_labels for name in names)
+    assert Extent().methods("mujoco") == METHODS
+    assert {"seabo", "otr", "tailo", "nearest_trajectory"} <= set(METHODS)
+    assert not any(ALGORITHMS[name]().needs_labels for name in METHODS)
+
+
+def test_leads_are_corrected_for_the_number_of_methods_in_a_family():
+    def values(mean):
+        return {f"task {i}": {0: mean + 0.1 * i} for i in range(8)}
+
+    found = {"lobsdice": values(2.0)} | {name: values(1.0) for name in METHODS[1:]}
+    table = leads(found, {"endings": list(found["bc"])})
+    assert [row["method"] for row in table] == list(METHODS[1:])
+    # Eight equal signs of eight have the p-value 2/256; there are six methods in a family.
+    assert {row["adjusted_p"] for row in table} == {f"{6 * 2 / 256:.4f}"}
+    assert {row["verdict"] for row in table} == {"ahead"}

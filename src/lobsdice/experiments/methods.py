@@ -4,8 +4,9 @@
     mixtures/      logs that are hard to learn from (`experiment mixtures`)
     mujoco/        the tasks like the paper's (`experiment mujoco`)
     methods.csv    the mean of each method over each kind of task
+    tasks.csv      the mean of each method in each task
     leads.csv      the lead of LobsDICE over each other method, paired over tasks
-    tables.md      the means to read
+    tables.md      the means to read, and the mean in each task
     methods.png, .svg    the figure
 
 Values are scores: 0 is the random policy and 100 the expert. In the worlds that end they are per
@@ -25,32 +26,26 @@ from lobsdice.experiments.control import experiment as control
 from lobsdice.experiments.control.grid import Grid, Plan, check_names, task_of
 from lobsdice.experiments.control.trials import SCORES
 from lobsdice.experiments.endings import experiment as endings
-from lobsdice.experiments.endings.settings import Choice, Settings
-from lobsdice.experiments.endings.tables import last_values
+from lobsdice.experiments.endings.settings import SUCCESSFUL, Choice, Settings
 from lobsdice.experiments.plots import common
 from lobsdice.experiments.plots.methods import methods as plot_methods
 from lobsdice.training.folder import read_rows
 
 #: The kinds of tasks, the most telling first.
 KINDS = ("endings", "mixtures", "mujoco")
-#: Methods that learn from demonstrations without actions, and cloning of all logs. IQ-Learn is left
-#: out, because without actions it learns nothing of the expert.
-METHODS = (
-    "lobsdice",
-    "seabo",
-    "otr",
-    "tailo",
-    "nearest_trajectory",
-    "recoilfo",
-    "dilo",
-    "smodice",
-    "demodicefo",
-    "opolo",
-    "bco",
-    "rce",
-    "bc",
-)
 FIRST = "lobsdice"
+#: Methods that learn from demonstrations without actions, and cloning of all logs, in families.
+#: LobsDICE is compared with each; tests are corrected for the number of methods in a family.
+#: IQ-Learn is left out, because without actions it learns nothing of the expert.
+FAMILIES: Mapping[str, tuple[str, ...]] = {
+    "later": ("seabo", "otr", "tailo", "nearest_trajectory", "recoilfo", "dilo"),
+    "earlier": ("smodice", "demodicefo", "opolo", "bco", "rce", "bc"),
+}
+METHODS = (FIRST, *(name for names in FAMILIES.values() for name in names))
+#: The family of all others.
+OTHERS = "others"
+#: More rows of the worlds that end: an oracle, and IQL's methods with ends that repeat for ever.
+ENDING_ARMS = ("seabo:absorb=true", "otr:absorb=true", SUCCESSFUL)
 
 #: The value of each seed, by the name of its task.
 Tasks = dict[str, dict[int, float]]
@@ -63,7 +58,8 @@ class Extent:
     kinds: tuple[str, ...] = KINDS
     """Kinds of tasks: endings, mixtures, mujoco."""
     algorithms: tuple[str, ...] = ()
-    """Methods (default: all that learn from demonstrations without actions, and bc)."""
+    """Methods (default: all that learn from demonstrations without actions, and bc). In the worlds
+    that end, hyperparameters may follow a name, as in seabo:absorb=true."""
     worlds: tuple[str, ...] = Choice().worlds
     """Worlds that end."""
     env: tuple[str, ...] = Grid().env
@@ -85,11 +81,9 @@ class Extent:
     def __post_init__(self):
         check_names("kind of tasks", self.kinds, KINDS)
 
-    def methods(self) -> tuple[str, ...]:
-        """The methods to run."""
-        from lobsdice.algorithms import ALGORITHMS
-
-        return self.algorithms or tuple(name for name in METHODS if name in ALGORITHMS)
+    def methods(self, kind: str) -> tuple[str, ...]:
+        """The methods to run in a kind of tasks."""
+        return self.algorithms or (METHODS + ENDING_ARMS if kind == "endings" else METHODS)
 
 
 def experiment(extent: Extent, folder: Path, *, executor: Executor | None = None) -> list[Path]:
@@ -99,13 +93,15 @@ def experiment(extent: Extent, folder: Path, *, executor: Executor | None = None
     """
     for kind in extent.kinds:
         if kind == "endings":
-            choice = Choice(worlds=extent.worlds, algorithms=extent.methods(), seeds=extent.seeds)
+            choice = Choice(
+                worlds=extent.worlds, algorithms=extent.methods(kind), seeds=extent.seeds
+            )
             endings.experiment(
                 choice, _settings(extent), folder / kind, executor=executor, exact=False
             )
         else:
             sizes = (500,) if kind == "mixtures" else Grid().sizes
-            grid = Grid(extent.env, extent.methods(), extent.seeds, sizes)
+            grid = Grid(extent.env, extent.methods(kind), extent.seeds, sizes)
             plan = Plan(steps=extent.steps, batch_size=extent.batch_size)
             control.experiment(kind, grid, plan, folder / kind, executor=executor)
     return write_tables(folder)
@@ -124,43 +120,40 @@ def _settings(extent: Extent) -> Settings:
 def write_tables(folder: Path) -> list[Path]:
     """Write the tables of all runs in the folder."""
     found, groups = collect(folder)
+    best, _ = collect(folder, best=True)
+    rows, tasks = means(found, groups), by_task(found, best)
     text = folder / "tables.md"
     with atomic(text) as temporary:
-        temporary.write_text(markdown(means(found, groups)))
-    table = write_csv(folder / "methods.csv", means(found, groups))
-    paths = [table, write_csv(folder / "leads.csv", leads(found, groups)), text]
-    return [*paths, *common.save(plot_methods(table), folder / "methods")]
+        temporary.write_text(f"{markdown(rows)}\n{tasks_markdown(tasks)}")
+    table, each = write_csv(folder / "methods.csv", rows), write_csv(folder / "tasks.csv", tasks)
+    paths = [table, each, write_csv(folder / "leads.csv", leads(found, groups)), text]
+    return [*paths, *common.save(plot_methods(table, each), folder / "methods")]
 
 
-def collect(folder: Path) -> tuple[dict[str, Tasks], dict[str, list[str]]]:
-    """The last value of each run by method, task and seed, and the tasks of each kind."""
+def collect(folder: Path, *, best: bool = False) -> tuple[dict[str, Tasks], dict[str, list[str]]]:
+    """The value of each run by method, task and seed, and the tasks of each kind.
+
+    It is the last one, or with `best` the highest of all evaluations.
+    """
     found: dict[str, Tasks] = {}
     groups: dict[str, list[str]] = {}
     for kind in (kind for kind in KINDS if (folder / kind / SCORES).exists()):
-        rows = read_rows(folder / kind / SCORES)
-        part = _shares(rows) if kind == "endings" else _scores(kind, rows)
-        for method, tasks in part.items():
-            found.setdefault(method, {}).update(tasks)
-        names = dict.fromkeys(task for tasks in part.values() for task in tasks)
-        groups[kind] = list(names)
+        for row in sorted(read_rows(folder / kind / SCORES), key=lambda row: row["step"]):
+            method, task, value = _value(kind, row)
+            seeds = found.setdefault(method, {}).setdefault(task, {})
+            seeds[row["seed"]] = max(value, seeds.get(row["seed"], value)) if best else value
+            if task not in groups.setdefault(kind, []):
+                groups[kind].append(task)
     if len(groups) > 1:
         groups[ALL] = [task for tasks in groups.values() for task in tasks]
     return found, groups
 
 
-def _shares(rows: Sequence[Any]) -> dict[str, Tasks]:
-    return {
-        arm: {w: {seed: 100 * x for seed, x in seeds.items()} for w, seeds in worlds.items()}
-        for arm, worlds in last_values(rows, "share").items()
-    }
-
-
-def _scores(kind: str, rows: Sequence[Any]) -> dict[str, Tasks]:
-    found: dict[str, Tasks] = {}
-    for row in sorted(rows, key=lambda row: row["step"]):
-        task = f"{kind}: {task_of(row)}"
-        found.setdefault(row["algorithm"], {}).setdefault(task, {})[row["seed"]] = row["score"]
-    return found
+def _value(kind: str, row: Mapping[str, Any]) -> tuple[str, str, float]:
+    """The method, the task and the value of an evaluation."""
+    if kind == "endings":
+        return row["arm"], row["world"], 100 * row["share"]
+    return row["algorithm"], f"{kind}: {task_of(row)}", row["score"]
 
 
 def means(found: Mapping[str, Tasks], groups: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
@@ -179,23 +172,56 @@ def means(found: Mapping[str, Tasks], groups: Mapping[str, Sequence[str]]) -> li
 
 
 def leads(found: Mapping[str, Tasks], groups: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
-    """The lead of LobsDICE over each other method in each kind of tasks."""
+    """The lead of LobsDICE over each other method in each kind of tasks, by family."""
     if FIRST not in found:
         return []
-    return [
-        {"kind": lead.group, "method": lead.other} | lead.columns(1)
-        for lead in compare(found, FIRST, groups)
-    ]
+    table = []
+    for family in (*FAMILIES, OTHERS):
+        mine = {name: x for name, x in found.items() if name == FIRST or family_of(name) == family}
+        table += [
+            {"kind": lead.group, "family": family, "method": lead.other} | lead.columns(1)
+            for lead in compare(mine, FIRST, groups)
+        ]
+    return table
+
+
+def family_of(method: str) -> str:
+    """The family of a method."""
+    return next((name for name, methods in FAMILIES.items() if method in methods), OTHERS)
+
+
+def by_task(found: Mapping[str, Tasks], best: Mapping[str, Tasks]) -> list[dict[str, Any]]:
+    """A row for each task and method: the mean of the last policies, and of each run's best."""
+    table = []
+    for task in dict.fromkeys(task for tasks in found.values() for task in tasks):
+        for method in (name for name, tasks in found.items() if task in tasks):
+            values, highest = (stack(x[method], [task]) for x in (found, best))
+            line = {"task": task, "method": method, "seeds": len(values)}
+            line |= cells("mean", statistics.interval(values, statistics.mean), 1)
+            table.append(
+                line | {"least": f"{values.min():.1f}", "mean_best": f"{highest.mean():.1f}"}
+            )
+    return table
 
 
 def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     """The means and their intervals over seeds: a row for each method, a column for each kind."""
-    kinds = list(dict.fromkeys(row["kind"] for row in rows))
-    cell = {
-        (row["method"], row["kind"]): f"{row['mean']} ({row['mean_low']} to {row['mean_high']})"
-        for row in rows
-    }
-    lines = [["method", *kinds], ["---"] * (1 + len(kinds))]
-    for method in dict.fromkeys(row["method"] for row in rows):
-        lines.append([f"`{method}`", *(cell.get((method, kind), "") for kind in kinds)])
+    return _grid(
+        {
+            (row["method"], row["kind"]): f"{row['mean']} ({row['mean_low']} to {row['mean_high']})"
+            for row in rows
+        }
+    )
+
+
+def tasks_markdown(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The means in each task: a row for each method, a column for each task."""
+    return _grid({(row["method"], row["task"]): row["mean"] for row in rows})
+
+
+def _grid(cell: Mapping[tuple[str, str], str]) -> str:
+    columns = list(dict.fromkeys(column for _, column in cell))
+    lines = [["method", *columns], ["---"] * (1 + len(columns))]
+    for method in dict.fromkeys(method for method, _ in cell):
+        lines.append([f"`{method}`", *(cell.get((method, column), "") for column in columns)])
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -14,7 +14,6 @@ settings.json and arms.json keep results of different settings apart.
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +72,8 @@ def claim_arms(folder: Path, arms: Sequence[Arm], settings: Settings) -> list[st
     path = folder / ARMS
     known = json.loads(path.read_text()) if path.exists() else {}
     for arm in arms:
-        facts = asdict(arm) | {"hyperparameters": describe(settings.algorithm(arm.algorithm))}
+        made = settings.algorithm(arm.algorithm, arm.set)
+        facts = arm.to_plain() | {"hyperparameters": describe(made)}
         if known.setdefault(arm.name, facts) != facts:
             raise LobsDICEError(
                 f"{folder} holds runs of {arm.name} with other hyperparameters (see {ARMS}); "

@@ -7,7 +7,6 @@
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,13 +32,13 @@ from lobsdice.training.recorder import Evaluate
 def write_trials(path: Path, trials: Sequence[Trial]) -> None:
     """Write trials.json into a fleet's folder."""
     with atomic(path / TRIALS) as temporary:
-        temporary.write_text(json.dumps([asdict(trial) for trial in trials], indent=1) + "\n")
+        temporary.write_text(json.dumps([trial.to_plain() for trial in trials], indent=1) + "\n")
 
 
 def read_trials(path: Path) -> list[Trial]:
     """The trials of a fleet's folder."""
     rows: list[Any] = json.loads((path / TRIALS).read_text())
-    return [Trial(**row | {"arm": Arm(**row["arm"])}) for row in rows]
+    return [Trial(**row | {"arm": Arm.from_plain(row["arm"])}) for row in rows]
 
 
 def train(path: Path, settings: Settings, *, workers: int | None = None) -> None:
@@ -59,7 +58,7 @@ def fleet_of(trials: Sequence[Trial], settings: Settings) -> Fleet:
     datasets = list(dict.fromkeys(_dataset(trial) for trial in trials))
     members = tuple(
         Member(
-            settings.algorithm(t.arm.algorithm),
+            settings.algorithm(t.arm.algorithm, t.arm.set),
             t.seed,
             datasets.index(_dataset(t)),
             settings.options(t.arm),

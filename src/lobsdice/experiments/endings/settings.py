@@ -4,7 +4,7 @@ An arm is an algorithm with its reading of ends and its logs. The worlds have tw
 before any result: defaults are chosen on the first four, and the other four are only reported.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -41,6 +41,18 @@ class Arm:
     """The reading of ends: what follows a final state."""
     successful: bool = False
     """True if the logs are the successful episodes alone, which only an oracle knows."""
+    set: tuple[str, ...] = ()
+    """Hyperparameters of its own, such as absorb=true."""
+
+    def to_plain(self) -> dict[str, Any]:
+        """The arm as JSON can hold it; without `set` where that is empty."""
+        plain = asdict(self) | {"set": list(self.set)}
+        return plain if self.set else {k: x for k, x in plain.items() if k != "set"}
+
+    @staticmethod
+    def from_plain(plain: Mapping[str, Any]) -> "Arm":
+        """The arm that `to_plain` wrote."""
+        return Arm(**{**plain, "set": tuple(plain.get("set", ()))})
 
 
 @dataclass(frozen=True)
@@ -55,6 +67,10 @@ class Trial:
         """The columns of the trial in a table."""
         return {"arm": self.arm.name, "world": self.world, "seed": self.seed}
 
+    def to_plain(self) -> dict[str, Any]:
+        """The trial as JSON can hold it."""
+        return {"arm": self.arm.to_plain(), "world": self.world, "seed": self.seed}
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -63,7 +79,8 @@ class Choice:
     worlds: tuple[str, ...] = tuple(world for worlds in ROLES.values() for world in worlds)
     """Worlds."""
     algorithms: tuple[str, ...] = (LOBSDICE, "bc", SUCCESSFUL, "bco")
-    """Algorithms; `bc-successful` clones the successful logs alone, which only an oracle knows."""
+    """Algorithms; `bc-successful` clones the successful logs alone, which only an oracle knows.
+    Hyperparameters may follow a name, as in seabo:absorb=true."""
     terminal: tuple[str, ...] = ()
     """The readings of ends for LobsDICE: restart, stay, keep; one arm each (default: that of
     training)."""
@@ -84,10 +101,13 @@ class Choice:
         """The arms; `lobsdice-stay` and the like read ends in another way than the default."""
         from lobsdice.algorithms import ALGORITHMS
 
-        check_names("algorithm", self.algorithms, [*ALGORITHMS, SUCCESSFUL])
         usual, arms = _usual_terminal(), []
         for name in self.algorithms:
-            if name == LOBSDICE:
+            algorithm, colon, others = name.partition(":")
+            check_names("algorithm", (algorithm,), [*ALGORITHMS, SUCCESSFUL])
+            if colon:
+                arms.append(Arm(name, algorithm, usual, set=tuple(others.split(","))))
+            elif name == LOBSDICE:
                 names = {t: name if t == usual else f"{name}-{t}" for t in self.readings()}
                 arms += [Arm(found, name, terminal) for terminal, found in names.items()]
             elif name == SUCCESSFUL:
@@ -152,34 +172,42 @@ class Settings:
             terminal=terminal,
         )
 
-    def algorithm(self, name: str) -> "Algorithm":
-        """The algorithm with its hyperparameters; it ignores those that it does not have."""
+    def algorithm(self, name: str, own: Sequence[str] = ()) -> "Algorithm":
+        """The algorithm with its hyperparameters; it ignores those that it does not have.
+
+        Those of its `own` go before; it must have them.
+        """
         from lobsdice.algorithms import ALGORITHMS
 
         usual = ALGORITHMS[name]()
         mine = {key: x for key, x in self.named().items() if key in _names(usual)}
+        for key, x in _assignments(own).items():
+            if key not in _names(usual):
+                raise LobsDICEError(f"{name} has no hyperparameter {key!r}")
+            mine[key] = x
         return type(usual)(**{key: _like(getattr(usual, key), x) for key, x in mine.items()})
 
     def named(self) -> dict[str, Any]:
         """The hyperparameters that were named; those of `set` are text."""
         named = {key: getattr(self, key) for key in ("ratio_penalty", "alpha", "gamma")}
-        return {key: x for key, x in named.items() if x is not None} | self._others()
+        return {key: x for key, x in named.items() if x is not None} | _assignments(self.set)
 
     def check(self, arms: list[Arm]) -> None:
         """Raise if `set` names a hyperparameter that no arm has."""
-        known = {name for arm in arms for name in _names(self.algorithm(arm.algorithm))}
-        for name in self._others():
+        known = {name for arm in arms for name in _names(self.algorithm(arm.algorithm, arm.set))}
+        for name in _assignments(self.set):
             if name not in known:
                 raise LobsDICEError(f"none of the algorithms has the hyperparameter {name!r}")
 
-    def _others(self) -> dict[str, str]:
-        found = {}
-        for text in self.set:
-            name, equals, value = text.partition("=")
-            if not equals:
-                raise LobsDICEError(f"{text!r} does not set a hyperparameter; write NAME=VALUE")
-            found[name.replace("-", "_")] = value
-        return found
+
+def _assignments(texts: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise LobsDICEError(f"{text!r} does not set a hyperparameter; write NAME=VALUE")
+        found[name.replace("-", "_")] = value
+    return found
 
 
 def _names(algorithm: Any) -> set[str]:

@@ -9,9 +9,9 @@ A trial is finished if its last step is in its folder or in scores.csv.
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +79,7 @@ def fleets(trials: Iterable[Trial], settings: Settings) -> list[list[Trial]]:
     for trial in trials:
         spec, arm = spec_of(trial.world), trial.arm
         reading = arm.terminal if settings.algorithm(arm.algorithm).goes_on else ""
-        shape = (arm.algorithm, reading, spec.state_size, spec.action_space)
+        shape = (arm.algorithm, arm.set, reading, spec.state_size, spec.action_space)
         groups.setdefault(shape, []).append(trial)
     return list(groups.values())
 
@@ -138,8 +138,8 @@ def _identity(row: Mapping[str, Any]) -> tuple:
 
 
 def _name(trials: Sequence[Trial]) -> str:
-    text = json.dumps([asdict(trial) for trial in trials])
+    text = json.dumps([trial.to_plain() for trial in trials])
     digest = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
     arms = "+".join(dict.fromkeys(trial.arm.name for trial in trials))
     worlds = "+".join(dict.fromkeys(trial.world for trial in trials))
-    return f"{arms}-{worlds}-{digest}"
+    return re.sub(r"[^\w+.-]", "-", f"{arms}-{worlds}-{digest}")

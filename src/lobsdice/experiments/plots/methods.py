@@ -1,30 +1,55 @@
-"""The figure of all methods: the mean of each over each kind of tasks."""
+"""The figure of all methods: their means over each kind of tasks, and in each task."""
 
 from pathlib import Path
 
 import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lobsdice.experiments.plots.common import STYLE, looks, read
+from lobsdice.experiments.plots.common import STYLE, Rows, looks, read
 
 
-def methods(table: Path) -> Figure:
-    """Bars of methods.csv with intervals over seeds, a panel for each kind of tasks."""
-    rows = read(table, set())
+def methods(means: Path, tasks: Path) -> Figure:
+    """Bars of methods.csv with intervals over tasks, and the means of tasks.csv as a map."""
+    rows, each = read(means, set()), read(tasks, set())
     kinds = list(dict.fromkeys(row["kind"] for row in rows))
-    look = looks(dict.fromkeys(row["method"] for row in rows))
+    names = dict.fromkeys(row["method"] for row in each)
+    across = 3.4 * len(kinds) + 1.5 + 0.45 * len({row["task"] for row in each})
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(3.4 * len(kinds), 0.6 + 0.28 * len(look)), layout="constrained")
-        panels = figure.subplots(1, len(kinds), squeeze=False)[0]
+        figure = Figure(figsize=(across, 2.2 + 0.28 * len(names)), layout="constrained")
+        widths = [3.4] * len(kinds) + [across - 3.4 * len(kinds)]
+        *panels, last = figure.subplots(1, 1 + len(kinds), width_ratios=widths)
         for panel, kind in zip(panels, kinds, strict=True):
-            mine = sorted((r for r in rows if r["kind"] == kind), key=lambda r: float(r["mean"]))
-            names, means = [r["method"] for r in mine], [float(r["mean"]) for r in mine]
-            low, high = (
-                [abs(float(r[f"mean_{end}"]) - float(r["mean"])) for r in mine]
-                for end in ("low", "high")
-            )
-            colours = [look[name].colour for name in names]
-            panel.barh(names, means, color=colours, xerr=[low, high], error_kw={"lw": 1})
-            panel.set_title(f"{kind} ({mine[0]['tasks']} tasks)")
-            panel.set_xlabel("score")
+            _bars(panel, [row for row in rows if row["kind"] == kind])
+            panel.set_title(f"{kind}: mean")
+        _map(last, each)
     return figure
+
+
+def _bars(panel: Axes, rows: Rows) -> None:
+    look = looks(row["method"] for row in rows)
+    mine = sorted(rows, key=lambda row: float(row["mean"]))
+    names, means = [row["method"] for row in mine], np.array([float(row["mean"]) for row in mine])
+    ends = [np.array([float(row[f"mean_tasks_{end}"]) for row in mine]) for end in ("low", "high")]
+    colours = [look[name].colour for name in names]
+    panel.barh(names, means, color=colours, xerr=np.abs(ends - means), error_kw={"lw": 1})
+    panel.set_xlabel("score; intervals over tasks")
+
+
+def _map(panel: Axes, rows: Rows) -> None:
+    """The mean of each method in each task, the best methods first."""
+    found = {(row["method"], row["task"]): float(row["mean"]) for row in rows}
+    tasks = list(dict.fromkeys(row["task"] for row in rows))
+    names = list(dict.fromkeys(row["method"] for row in rows))
+    table = np.array([[found.get((name, task), np.nan) for task in tasks] for name in names])
+    order = np.argsort(-np.nanmean(table, axis=1), kind="stable")
+    table = table[order]
+    panel.imshow(table, vmin=0, vmax=100, cmap="viridis", aspect="auto")
+    for (i, j), value in np.ndenumerate(table):
+        if np.isfinite(value):
+            colour = "white" if value < 60 else "black"
+            panel.text(j, i, f"{value:.0f}", ha="center", va="center", color=colour, fontsize=7)
+    panel.set_xticks(range(len(tasks)), tasks, rotation=45, ha="right")
+    panel.set_yticks(range(len(names)), [names[i] for i in order])
+    panel.set_title("mean in each task")
