@@ -6,7 +6,7 @@ are compared by the cosine of the states, as published.
 
 Sinkhorn's iteration runs on the kernel exp(-C/ε) itself, in blocks of rows that stay in the cache:
 ten times as fast as on logarithms. The potentials are moved into the kernel whenever they grow, so
-that nothing overflows.
+that nothing overflows. The matrix of costs is never stored: C_ij = 1 - s_i·e_j is a product.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ CHECK, BLOCK = 10, 256
 #: Factors beyond this are moved into the kernel.
 LARGEST = 1e12
 
-Costs = Float32[np.ndarray, "n m"]
+Kernel = Float32[np.ndarray, "n m"]
 States = Float32[np.ndarray, "_ state"]
 Rows = Float32[np.ndarray, " n"]
 Columns = Float32[np.ndarray, " m"]
@@ -71,66 +71,75 @@ def runs(episode: Int64[np.ndarray, " n"] | None, size: int) -> Iterator[slice]:
 
 def best_costs(episode: States, demonstrations: list[States]) -> Numbers:
     """T times the cost of each of T steps, for the demonstration that it resembles most."""
-    found = [len(episode) * transport_costs(_cosine_costs(episode, x)) for x in demonstrations]
+    found = [len(episode) * transport_costs(episode, shown) for shown in demonstrations]
     size = episode.shape[1]
     return max(found, key=lambda costs: np.exp(-TRANSPORT_DECAY * costs / size).sum())
 
 
-def _cosine_costs(episode: States, shown: States) -> Costs:
-    """1 - cos(s_i, e_j), for states of length 1."""
-    cosine = episode @ shown.T
-    return np.subtract(1, cosine, out=cosine)
-
-
 def transport_costs(
-    cost: Costs,
+    x: States,
+    y: States,
     *,
     epsilon: float = EPSILON,
     iterations: int = ITERATIONS,
     tolerance: float = TOLERANCE,
 ) -> Rows:
-    """The cost of each row in the cheapest transport between equal masses: Σ_j P_ij C_ij."""
-    # Each row and each column has then an entry 1 in the kernel, wherever the points lie.
-    f = cost.min(axis=1)
-    kernel = cost - f[:, None]
-    g = kernel.min(axis=0)
-    np.subtract(g, kernel, out=kernel)
-    kernel = _exponential(kernel, epsilon)
-    u, v = np.ones_like(f), np.ones_like(g)
+    """The cost of each row of x in the cheapest transport to y between equal masses: Σ_j P_ij C_ij.
+
+    The costs are C_ij = 1 - x_i·y_j.
+    """
+    near = (x / np.float32(epsilon)).astype(np.float32)
+    a, b = _largest_entries(near, y)
+    kernel = np.empty((len(x), len(y)), np.float32)
+    _fill(kernel, near, y, a, b)
+    u, v = np.ones_like(a), np.ones_like(b)
     for i in range(iterations):
         u, v, error = _iterate(kernel, u, v, measure=i % CHECK == CHECK - 1)
         if error < tolerance:
             break
         if max(u.max(), v.max(), 1 / u.min(), 1 / v.min()) > LARGEST:
-            f, g = f + epsilon * np.log(u), g + epsilon * np.log(v)
-            kernel, u, v = _kernel(cost, f, g, epsilon), np.ones_like(f), np.ones_like(g)
-    kernel *= cost
-    return u * (kernel @ v)
+            a, b = a + np.log(u), b + np.log(v)
+            _fill(kernel, near, y, a, b)
+            u, v = np.ones_like(a), np.ones_like(b)
+    # Σ_j P_ij (1 - x_i·y_j), without the matrix of costs.
+    moved = kernel @ np.column_stack([v[:, None] * y, v])
+    return u * np.maximum(moved[:, -1] - np.einsum("ij,ij->i", x, moved[:, :-1]), 0)
 
 
-def _kernel(cost: Costs, f: Rows, g: Columns, epsilon: float) -> Costs:
-    """exp((f_i + g_j - C_ij) / ε)."""
-    kernel = f[:, None] - cost
-    kernel += g
-    return _exponential(kernel, epsilon)
+def _largest_entries(near: States, y: States) -> tuple[Rows, Columns]:
+    """The a and b with which each row and each column of the kernel has an entry 1."""
+    a, b = np.empty(len(near), np.float32), np.full(len(y), -np.inf, np.float32)
+    for rows in _blocks(len(near)):
+        exponent = near[rows] @ y.T
+        a[rows] = -exponent.max(axis=1)
+        exponent += a[rows, None]
+        np.maximum(b, exponent.max(axis=0), out=b)
+    return a, -b
 
 
-def _exponential(exponent: Costs, epsilon: float) -> Costs:
-    """exp(x/ε), in the place of x: fresh memory for a million numbers costs as much as they do."""
-    exponent *= np.float32(1 / epsilon)
-    return np.exp(exponent, out=exponent)
+def _fill(kernel: Kernel, near: States, y: States, a: Rows, b: Columns) -> None:
+    """Write exp(x_i·y_j/ε + a_i + b_j), that is exp(-C_ij/ε) up to factors of rows and columns."""
+    left = np.column_stack([near, a, np.ones_like(a)])
+    right = np.column_stack([y, np.ones_like(b), b]).T
+    for rows in _blocks(len(kernel)):
+        # In place: fresh memory for so many numbers costs as much as they do.
+        exponent = np.matmul(left[rows], right, out=kernel[rows])
+        np.exp(exponent, out=exponent)
 
 
-def _iterate(kernel: Costs, u: Rows, v: Columns, *, measure: bool) -> tuple[Rows, Columns, float]:
+def _iterate(kernel: Kernel, u: Rows, v: Columns, *, measure: bool) -> tuple[Rows, Columns, float]:
     """The factors after an iteration and, with `measure`, the mass in the wrong place before it."""
-    rows, columns = kernel.shape
+    count, columns = kernel.shape
     new, column_sums, error = np.empty_like(u), np.zeros_like(v), 0.0
-    for start in range(0, rows, BLOCK):
-        block = kernel[start : start + BLOCK]
+    for rows in _blocks(count):
+        block = kernel[rows]
         row_sums = block @ v
-        here = np.float32(1 / rows) / row_sums
         if measure:
-            error += float(np.abs(u[start : start + BLOCK] * row_sums - 1 / rows).sum())
-        new[start : start + BLOCK] = here
-        column_sums += here @ block
+            error += float(np.abs(u[rows] * row_sums - 1 / count).sum())
+        new[rows] = np.float32(1 / count) / row_sums
+        column_sums += new[rows] @ block
     return new, np.float32(1 / columns) / column_sums, error if measure else np.inf
+
+
+def _blocks(size: int) -> Iterator[slice]:
+    yield from (slice(start, start + BLOCK) for start in range(0, size, BLOCK))
