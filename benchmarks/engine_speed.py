@@ -5,7 +5,8 @@ python benchmarks/engine_speed.py [--algorithms lobsdice smodice] [--runs 1 60]
 
 Sizes are Hopper's (11 numbers per state, 3 per action), batch 512, networks of 256 x 256.
 Algorithms without penalties ignore --penalty-every. The algorithms take turns, chunk by chunk, so
-that other load of the machine slows all of them down equally.
+that other load of the machine slows all of them down equally. The time of processors that a step
+used depends less on it.
 """
 
 import time
@@ -53,21 +54,22 @@ class Benchmark:
         for runs, every in product(self.runs, self.penalty_every):
             print(f"{runs} run(s), penalties every {every} step(s)")
             for name, times in self.measure(data, runs, every).items():
-                others = 1e3 * np.array(times[1:]) / self.steps
+                others, used = (1e3 * np.array(times[1:]) / self.steps).T
                 print(
                     f"  {name:12s} {others.min():.4f} ms a step at best, {np.median(others):.4f} "
                     f"in the middle; {others.min() / runs:.4f} ms a run and step at best; "
-                    f"first chunk, compiled, {times[0]:.1f} s"
+                    f"{np.median(used):.4f} ms of processor time a step in the middle; "
+                    f"first chunk, compiled, {times[0][0]:.1f} s"
                 )
 
-    def measure(self, data, runs: int, every: int) -> dict[str, list[float]]:
-        """Seconds of each chunk of each algorithm. The first chunk includes compilation."""
+    def measure(self, data, runs: int, every: int) -> dict[str, list[tuple[float, float]]]:
+        """The times of each chunk of each algorithm. The first chunk includes compilation."""
         chunks = {name: self.chunks(name, data, runs, every) for name in self.algorithms}
         rounds = list(zip(*chunks.values(), strict=True))
         return {name: [times[i] for times in rounds] for i, name in enumerate(chunks)}
 
-    def chunks(self, name: str, data, runs: int, every: int) -> Iterator[float]:
-        """Yield the seconds of each chunk."""
+    def chunks(self, name: str, data, runs: int, every: int) -> Iterator[tuple[float, float]]:
+        """Yield the seconds of each chunk, and those of processors."""
         options = Options(steps=self.steps * (self.rounds + 1))
         kind: Any = ALGORITHMS[name]
         penalised = "penalty_every" in {field.name for field in fields(kind)}
@@ -75,9 +77,9 @@ class Benchmark:
         fleet = Fleet(tuple(Member(algorithm, seed, 0, options) for seed in range(runs)), (data,))
         progress = iterate(fleet, every=self.steps)
         for _ in range(self.rounds + 1):
-            before = time.perf_counter()
+            before, used = time.perf_counter(), time.process_time()
             next(progress)
-            yield time.perf_counter() - before
+            yield time.perf_counter() - before, time.process_time() - used
 
 
 if __name__ == "__main__":

@@ -23,3 +23,4 @@ from lobsdice.algorithms.otr import OTR as OTR
 from lobsdice.algorithms.tailo import TAILO as TAILO
 from lobsdice.algorithms.nearest_trajectory import NearestTrajectory as NearestTrajectory
 from lobsdice.algorithms.dilo import DILO as DILO
+from lobsdice.algorithms.optidice import OptiDICE as OptiDICE

@@ -118,7 +118,10 @@ class Algorithm(Protocol):
         ...
 
     def notes(self, scores: Scores, layout: Layout) -> Any:
-        """Facts that losses need of each logged step: arrays with one entry a step."""
+        """Facts that losses need of each logged step: arrays with one entry a step.
+
+        Entries for the ends of the logged episodes may follow.
+        """
         ...
 
     def diagnose(self, nets: Any, batch: Batch, key: Key[Array, ""]) -> Metrics:

@@ -98,9 +98,9 @@ def noted(
 def _notes(algorithm: Any, case: Case, datas: Sequence[Data], scores: Mapping[Case, Scores]) -> Any:
     data = datas[case.data]
     found = algorithm.notes(scores[case], layout(data))
-    # Rows of ends follow those of steps. Nothing is known of them.
-    ends = 0 if data.ends is None else len(data.ends.offline)
-    return jax.tree.map(lambda x: jnp.pad(jnp.asarray(x), (0, ends)), found)
+    # Rows of ends follow those of steps. Most algorithms have nothing to say about them.
+    rows = data.offline.size + (0 if data.ends is None else len(data.ends.offline))
+    return jax.tree.map(lambda x: jnp.pad(jnp.asarray(x), (0, rows - len(x))), found)
 
 
 # ---- The run folder ----

@@ -54,6 +54,7 @@ LOOKS = {
     "tailo": Look("#ad494a", "p"),
     "nearest_trajectory": Look("#637939", "*"),
     "iql": Look("#a55194", "d"),
+    "optidice": Look("#843c39", "8"),
 }
 #: Colours of curves in general, in their order.
 COLOURS = (*(look.colour for look in LOOKS.values()), "#bcbd22")
