@@ -1,5 +1,7 @@
 """OptiDICE: its identity with LobsDICE, a problem with a known answer, and rewards at ends."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -55,7 +57,7 @@ def single_steps() -> Data:
 @pytest.mark.filterwarnings("ignore::lobsdice.errors.DataWarning")
 def test_without_a_future_the_policy_is_the_logs_one_times_the_exponential_of_rewards():
     data, alphas = single_steps(), (0.3, 1.0)
-    rates = {"nu_rate": 5e-3, "average_rate": 5e-3, "policy_rate": 5e-3}
+    rates: dict[str, Any] = {"nu_rate": 5e-3, "average_rate": 5e-3, "policy_rate": 5e-3}
     algorithms = [OptiDICE(width=16, gamma=0.0, alpha=a, **rates) for a in alphas]
     options = Options(steps=600, batch_size=128, hold_out=False, cooldown=1.0)
     fleet = Fleet(tuple(Member(a, options=options) for a in algorithms), (data,))
