@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import fields, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -123,14 +123,15 @@ def test_a_run_that_is_continued_ends_with_the_same_bits(algorithm):
     assert middle.step == 4 and equal(again.state, end.state)
 
 
-def shapes(algorithm, data):
+# What follows is asked for again and again, and is the same each time.
+
+
+def shapes(algorithm):
     """The shapes of an algorithm's networks."""
-    nets = jax.eval_shape(
-        lambda key: algorithm.init(key, data.state_size, data.action_space), jax.random.key(0)
-    )
-    return [leaf.shape for leaf in jax.tree.leaves(nets)]
+    return [leaf.shape for leaf in jax.tree.leaves(started(algorithm))]
 
 
+@cache
 def rates(algorithm):
     """Its learning rates in the first steps."""
     return [jax.tree.map(float, algorithm.rates(jnp.int32(step))) for step in range(4)]
@@ -138,17 +139,39 @@ def rates(algorithm):
 
 #: With a feature that discriminators see blurred.
 DATA = replace(noise_data(), blur=np.array([0, 0, 1], np.float32))
+#: Data whose episodes have all ended, by the kind of actions.
+ENDED = {name: noise_data(discrete=name == "finite", ended=1.0) for name in ("box", "finite")}
 
 
-def rows(algorithm, n: int, data=DATA, ahead: Terminal = "stay", **options) -> Batch:
+@cache
+def pool_of(algorithm, kind: str):
+    """All rows of the data, with what the algorithm notes about them."""
+    pool, slices = Fleet((Member(algorithm),), (ENDED.get(kind, DATA),)).pool()
+    return pool, jax.tree.map(lambda x: x[0], slices)
+
+
+_draw = jax.jit(draw_batch, static_argnames=("n", "restart", "ahead"))
+
+
+@cache
+def rows(
+    algorithm,
+    n: int,
+    kind: str = "",
+    ahead: Terminal = "stay",
+    *,
+    end_mass: float = 0.0,
+    restart: bool = False,
+) -> Batch:
     """Rows of the data, with what the algorithm notes about them and what follows them."""
-    pool, slices = Fleet((Member(algorithm),), (data,)).pool()
-    mine = jax.tree.map(lambda x: x[0], slices)
-    return draw_batch(jax.random.key(0), pool, mine, n, ahead=ahead, **options)
+    options = {"ahead": ahead, "end_mass": end_mass, "restart": restart}
+    return _draw(jax.random.key(0), *pool_of(algorithm, kind), n=n, **options)
 
 
-def started(algorithm, seed: int = 0):
-    return algorithm.init(jax.random.key(seed), DATA.state_size, DATA.action_space)
+@cache
+def started(algorithm, seed: int = 0, kind: str = ""):
+    data = ENDED.get(kind, DATA)
+    return algorithm.init(jax.random.key(seed), data.state_size, data.action_space)
 
 
 def losses(algorithm, batch, nets):
@@ -163,16 +186,20 @@ _slopes = jax.jit(
 )
 
 
-def slopes(algorithm, nets):
-    return _slopes(algorithm, nets, rows(algorithm, 16))
+@cache
+def slopes(algorithm, of):
+    """At the networks `of` an algorithm."""
+    return _slopes(algorithm, started(of), rows(algorithm, 16))
 
 
+@cache
 def program(algorithm) -> str:
     """What is computed, as text."""
-    nets = jax.eval_shape(started, algorithm)
+    nets = started(algorithm)
     return str(jax.make_jaxpr(partial(losses, algorithm))(rows(algorithm, 16), nets))
 
 
+@cache
 def after(algorithm):
     """Where a step's hook takes networks that have moved a little; targets are among them."""
     moved = jax.tree.map(lambda x: x + 1, started(algorithm))
@@ -181,11 +208,13 @@ def after(algorithm):
     return algorithm.after_step(nets)
 
 
+@cache
 def refreshed(algorithm):
     """The networks after a look at other rows."""
     return algorithm.refresh(started(algorithm), rows(algorithm, 64), jax.random.key(0))
 
 
+@cache
 def noted(algorithm):
     """What the algorithm makes of some scores."""
     assert DATA.rewards is not None
@@ -203,20 +232,19 @@ def variants(algorithm) -> list[Any]:
 @each_algorithm
 def test_every_hyperparameter_matters(algorithm):
     """In the networks' shapes, the rates, the hooks, the draws, scores, or slopes of the losses."""
-    nets = started(algorithm)
     for field in fields(algorithm):
         kinds = [(a, replace(a, **{field.name: changed(field)})) for a in variants(algorithm)]
         if any(a.scored_by != b.scored_by or not equal(noted(a), noted(b)) for a, b in kinds):
             continue
         other = replace(algorithm, **{field.name: changed(field)})
-        seen = shapes(other, DATA) != shapes(algorithm, DATA) or rates(other) != rates(algorithm)
+        seen = shapes(other) != shapes(algorithm) or rates(other) != rates(algorithm)
         seen = seen or not equal(after(algorithm), after(other))
         seen = seen or not equal(refreshed(algorithm), refreshed(other))
         seen = seen or algorithm.draws != other.draws
         if seen or field.name in ("penalty_every", "refresh_every"):  # which the loop looks at
             continue
         if isinstance(field.default, float):
-            assert not equal(slopes(algorithm, nets), slopes(other, nets)), field.name
+            assert not equal(slopes(algorithm, algorithm), slopes(other, algorithm)), field.name
         else:
             assert program(algorithm) != program(other), field.name
 
@@ -246,10 +274,10 @@ def test_every_algorithm_has_a_page_that_names_its_options_and_their_defaults(na
 
 @each_algorithm
 def test_each_loss_moves_only_its_own_network(algorithm):
-    found = slopes(algorithm, started(algorithm))
-    del found["total"]
     owners = set()
-    for name, slope in found.items():
+    for name, slope in slopes(algorithm, algorithm).items():
+        if name == "total":
+            continue
         moved = [
             net
             for net, part in slope._asdict().items()
@@ -271,7 +299,7 @@ def test_penalties_count_for_as_many_steps_as_they_stand_for(algorithm, key):
 
 @each_algorithm
 def test_metrics_have_the_same_names_in_penalised_and_plain_steps(algorithm, key):
-    nets, batch = jax.eval_shape(started, algorithm), rows(algorithm, 4)
+    nets, batch = started(algorithm), rows(algorithm, 16)
     names = [
         set(jax.eval_shape(partial(algorithm.loss, penalised=penalised), nets, batch, key)[1])
         for penalised in (1, 0)
@@ -284,7 +312,7 @@ def test_every_loss_is_measured_on_rows_held_out_and_all_that_is_measured_is_fin
     fleet = Fleet((Member(algorithm),), (DATA,))
     measures = fleet.diagnosis()(beginning(fleet))
     _, logged = jax.eval_shape(
-        partial(algorithm.loss, penalised=0), started(algorithm), rows(algorithm, 4), key
+        partial(algorithm.loss, penalised=0), started(algorithm), rows(algorithm, 16), key
     )
     names = {name for name in logged if name.endswith("_loss")}
     assert names and {f"held_out_{name}" for name in names} <= set(measures)
@@ -307,10 +335,10 @@ def test_a_fleet_gives_what_its_runs_give_alone(algorithm):
 # ---- Ends ----
 
 
-def with_ends(algorithm, data, terminal: Terminal) -> Batch:
+def with_ends(algorithm, kind: str, terminal: Terminal) -> Batch:
     """Rows of which about every fourth follows an end."""
     restart = terminal == "restart"
-    batch = rows(algorithm, 40, data, terminal, end_mass=3.0, restart=restart)
+    batch = rows(algorithm, 40, kind, terminal, end_mass=3.0, restart=restart)
     for ended in (batch.expert_ended, lacking(batch.offline.a)):
         assert ended is not None and 0 < jnp.mean(ended) < 1
     return batch
@@ -335,12 +363,11 @@ SEEKING = ("OPOLO", "RCE", "IQLearn")
 
 
 @each_algorithm
-@pytest.mark.parametrize("discrete", [False, True], ids=["box", "finite"])
-def test_ends_leave_numbers_finite_and_nothing_is_cloned_there(algorithm, discrete):
-    data = noise_data(discrete=discrete, ended=1.0)
-    nets = algorithm.init(jax.random.key(0), data.state_size, data.action_space)
+@pytest.mark.parametrize("kind", ENDED)
+def test_ends_leave_numbers_finite_and_nothing_is_cloned_there(algorithm, kind):
+    nets = started(algorithm, kind=kind)
     slope = jax.jit(jax.grad(partial(algorithm.loss, penalised=0), has_aux=True))
-    restarted, batch = with_ends(algorithm, data, "restart"), with_ends(algorithm, data, "stay")
+    restarted, batch = with_ends(algorithm, kind, "restart"), with_ends(algorithm, kind, "stay")
     for rows in (restarted, batch):
         found = slope(nets, rows, jax.random.key(1))
         assert all(jnp.isfinite(x).all() for x in jax.tree.leaves(found))
