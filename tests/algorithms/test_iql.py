@@ -110,6 +110,21 @@ def test_the_end_of_an_episode_is_worth_nothing_or_its_reward_for_ever():
     np.testing.assert_allclose(IQL(gamma=0.9, absorb=True)._target(worth, v), expected)
 
 
+def test_with_ends_for_ever_rewards_are_centred_which_changes_no_advantage():
+    data, gamma = noise_data(), 0.9
+    scores = Scores(*np.random.default_rng(0).random((2, data.offline.size)).astype(np.float32))
+    plain = IQL(gamma=gamma).notes(scores, layout(data))
+    algorithm = IQL(gamma=gamma, absorb=True)
+    centred = algorithm.notes(scores, layout(data))
+    assert abs(centred.reward.mean()) < 1e-6
+    np.testing.assert_array_equal(algorithm.shown(scores, layout(data)), plain.reward)
+    # All values are lower by the sum of the constant for ever, wherever an episode goes.
+    shift = np.mean(scores.steps) / (1 - gamma)
+    v = jnp.linspace(-1, 1, data.offline.size)
+    found = algorithm._target(plain, v) - algorithm._target(centred, v - shift)
+    np.testing.assert_allclose(found, shift, rtol=1e-5)
+
+
 def test_ends_for_ever_without_a_discount_are_refused():
     with pytest.raises(LobsDICEError, match="with gamma = 1"):
         Fleet((Member(IQL(gamma=1.0, absorb=True)),), (noise_data(),)).pool()

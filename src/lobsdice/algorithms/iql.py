@@ -89,6 +89,15 @@ class IQL(Scored):
     def notes(self, scores: Scores, layout: Layout) -> Worth:
         if self.absorb and self.gamma >= 1:
             raise LobsDICEError("with gamma = 1, ends that repeat for ever are worth too much")
+        found = self._scaled(scores, layout)
+        if not self.absorb:
+            return found
+        # Nothing ends then. So a constant on all rewards changes no advantage. Around zero, values
+        # are learned sooner: an end, whose value is known at once, does not look good until then.
+        centre = jnp.mean(found.reward)
+        return found._replace(reward=found.reward - centre, beyond=found.beyond - centre)
+
+    def _scaled(self, scores: Scores, layout: Layout) -> Worth:
         found = self.worth(scores, layout)
         if not self.rescale:
             return found
@@ -98,7 +107,7 @@ class IQL(Scored):
         return found._replace(reward=factor * found.reward, beyond=factor * found.beyond)
 
     def shown(self, scores: Scores, layout: Layout) -> Values:
-        return self.notes(scores, layout).reward
+        return self._scaled(scores, layout).reward
 
     def loss(
         self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: int
