@@ -90,9 +90,7 @@ class OptiDICE(Scored):
     def notes(self, scores: Scores, layout: Layout) -> Values:
         """r/α of each logged step, and then of each end."""
         if self.alpha == 0:
-            raise LobsDICEError(
-                "`alpha` is 0; it must be larger: rewards are divided by it"
-            )
+            raise LobsDICEError("`alpha` is 0; it must be larger: rewards are divided by it")
         found = self.worth(scores, layout)
         return jnp.concatenate([found.reward, found.beyond[layout.ended]]) / self.alpha
 

@@ -62,7 +62,8 @@ def reasons(audit: Audit) -> Html:
         for name, remarks in found.items()
         for remark in remarks
     )
-    return join(tag("p", f"{audit.reason}."), leak, bad)
+    advice = tag("p", tag("strong", "Method: "), f"{audit.advice.sentence}.")
+    return join(tag("p", f"{audit.reason}."), leak, bad, advice)
 
 
 def ends(found: Endings) -> Html:

@@ -7,6 +7,7 @@ import pytest
 
 import lobsdice as ld
 from lobsdice.data.audit import Discrimination, audit, judge
+from lobsdice.data.audit.advice import advise
 from lobsdice.data.audit.coverage import Coverage, cover, groups, parts
 from lobsdice.data.audit.discriminator import discriminate, fit
 from lobsdice.data.audit.facts import facts
@@ -56,6 +57,19 @@ def test_an_expert_inside_the_cloud_is_covered(offline):
     assert found.discrimination.auc < 0.7
     assert sum(found.sources.values()) == pytest.approx(1)
     assert sum(support.transitions for support in found.closest) == 240
+
+
+def test_methods_are_advised_unless_the_logs_lack_what_is_shown(offline):
+    """One that looks along episodes only where these are long enough; each is an algorithm."""
+    from lobsdice.algorithms import ALGORITHMS
+
+    names = advise("partly covered", offline).methods
+    assert names == ["lobsdice", "nearest_trajectory"] and set(names) <= set(ALGORITHMS)
+    assert advise("covered", walks(40, seed=0, length=5)).methods == ["lobsdice"]
+    nothing = advise("not covered", offline)
+    assert nothing.methods == [] and nothing.sentence.startswith("none: no method learns")
+    ended = replace(offline, terminated=np.ones(len(offline), bool))
+    assert "worlds that end" in advise("covered", ended).reason
 
 
 def test_a_single_transition_cannot_be_audited(offline):

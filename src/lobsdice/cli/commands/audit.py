@@ -82,6 +82,7 @@ def _print(report: output.Report) -> None:
         console.show(f"UNITS: {unit['remark']}")
     for target in report["targets"]:
         console.show(f"ACTIONS: {target['remark']}")
+    console.show(f"METHOD: {report['advice']['sentence']}")
     console.show(f"{report['verdict'].upper()}: {report['reason']}")
 
 

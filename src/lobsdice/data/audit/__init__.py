@@ -6,11 +6,12 @@ docs/audit.md explains the results and shows how well the thresholds below work 
 
 import warnings
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from lobsdice import console
+from lobsdice.data.audit.advice import Advice, Verdict, advise
 from lobsdice.data.audit.coverage import FACTOR, Coverage, Part, cover, groups, parts
 from lobsdice.data.audit.discriminator import Discrimination, discriminate
 from lobsdice.data.audit.facts import facts
@@ -23,9 +24,17 @@ from lobsdice.data.prepare import prepare
 from lobsdice.data.units import Unit, different_units
 from lobsdice.errors import DataWarning, LobsDICEError
 
-__all__ = ["Audit", "Coverage", "Discrimination", "Part", "Rate", "Support", "Verdict", "audit"]
-
-Verdict = Literal["covered", "partly covered", "not covered"]
+__all__ = [
+    "Advice",
+    "Audit",
+    "Coverage",
+    "Discrimination",
+    "Part",
+    "Rate",
+    "Support",
+    "Verdict",
+    "audit",
+]
 
 #: Data is covered up to the first share of uncovered transitions, and not covered from the second.
 COVERED, NOT_COVERED = 0.10, 0.90
@@ -74,6 +83,8 @@ class Audit:
     """The features whose units seem to differ between demonstrations and logs."""
     targets: list[Target]
     """The columns of actions that are states."""
+    advice: Advice
+    """The methods to begin with."""
     expert: dict[str, Any]
     offline: dict[str, Any]
 
@@ -107,6 +118,7 @@ class Audit:
             "ends": asdict(self.ends),
             "units": [{**unit._asdict(), "remark": unit.remark} for unit in self.units],
             "targets": [{**target._asdict(), "remark": target.remark} for target in self.targets],
+            "advice": {**self.advice._asdict(), "sentence": self.advice.sentence},
             "expert": self.expert,
             "offline": self.offline,
         }
@@ -143,6 +155,7 @@ def audit(expert: Episodes, offline: Episodes) -> Audit:
         ends=ends,
         units=different_units(expert, offline),
         targets=targets(offline),
+        advice=advise(verdict, offline),
         expert=described[0],
         offline=described[1],
     )

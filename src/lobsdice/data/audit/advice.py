@@ -1,0 +1,39 @@
+"""The methods to begin with, and why. docs/choosing.md has the measurements behind them."""
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from lobsdice.data.episodes import Episodes
+
+Verdict = Literal["covered", "partly covered", "not covered"]
+
+#: The method to begin with, and the one to train beside it, which looks along logged episodes.
+FIRST, BESIDE = "lobsdice", "nearest_trajectory"
+#: Logged episodes with fewer steps in the middle say little about what follows a step.
+FEWEST_STEPS = 10
+
+
+class Advice(NamedTuple):
+    """The methods to train, and why."""
+
+    methods: list[str]
+    """Names of algorithms in their order; none if none can be expected to work."""
+    reason: str
+    """It begins with a small letter and has no full stop."""
+
+    @property
+    def sentence(self) -> str:
+        """The methods and the reason."""
+        return f"{', then '.join(self.methods) or 'none'}: {self.reason}"
+
+
+def advise(verdict: Verdict, offline: Episodes) -> Advice:
+    """The methods to train on data with this verdict."""
+    if verdict == "not covered":
+        return Advice([], "no method learns what the logs do not show; record other logs")
+    if np.median(offline.lengths) < FEWEST_STEPS:
+        return Advice([FIRST], "methods that look along logged episodes need longer ones")
+    if offline.terminated.any():
+        return Advice([FIRST, BESIDE], "the most successful ones in worlds that end, and level")
+    return Advice([FIRST, BESIDE], "no method was ahead of the first on tasks without an end")
