@@ -15,7 +15,7 @@ import gymnasium
 import numpy as np
 
 import lobsdice
-from lobsdice.environments.evaluate import rehearse
+from lobsdice.environments.evaluate import try_step
 
 ld: Any = lobsdice  # wrong arguments are what this is about
 folder = Path(sys.argv[1])
@@ -105,7 +105,7 @@ def accepted():
     """Things that users try, and that work."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        rehearse(gymnasium.wrappers.TimeLimit(Endless(), 5), 4, ld.Discrete(2))
+        try_step(gymnasium.wrappers.TimeLimit(Endless(), 5), 4, ld.Discrete(2))
         quiet = len(caught)
         once = ld.train(ld.BC, data, evaluate=Once, **SMALL)
     policy = ld.load_policy(folder / "run")

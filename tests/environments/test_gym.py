@@ -7,7 +7,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from lobsdice.data.spaces import Box, Discrete
 from lobsdice.environments import gym
-from lobsdice.environments.evaluate import rehearse
+from lobsdice.environments.evaluate import try_step
 from lobsdice.environments.gym import make, registered, rollout
 from lobsdice.environments.tasks.behaviour import behaviour_of
 from lobsdice.environments.tasks.collect import episode_seed
@@ -130,12 +130,12 @@ def test_a_file_may_name_registered_environments_only():
 
 
 def test_a_rehearsal_finds_misfits(register):
-    rehearse("CartPole-v1", 4, Discrete(2))
+    try_step("CartPole-v1", 4, Discrete(2))
     box = Box.of([-1, -1], [1, 1])
-    rehearse(register(Own, max_episode_steps=9), 3, box)
+    try_step(register(Own, max_episode_steps=9), 3, box)
     with pytest.raises(LobsDICEError, match=r"have 4 numbers, but .*Own-v0 have the shape \(3,\)"):
-        rehearse("Own-v0", 4, box)
+        try_step("Own-v0", 4, box)
     with pytest.raises(LobsDICEError, match="actions are not those of Own-v0"):
-        rehearse("Own-v0", 3, Discrete(2))
+        try_step("Own-v0", 3, Discrete(2))
     with pytest.raises(LobsDICEError, match="fails in a step"):
-        rehearse(register(Failing, max_episode_steps=9), 3, box)
+        try_step(register(Failing, max_episode_steps=9), 3, box)

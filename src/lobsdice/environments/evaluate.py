@@ -137,7 +137,7 @@ def made(environment: Any) -> Environment:
     return shared_environment(environment) if isinstance(environment, str) else environment
 
 
-def rehearse(environment: Any, state_size: int, actions: ActionSpace) -> None:
+def try_step(environment: Any, state_size: int, actions: ActionSpace) -> None:
     """Take one step in an environment; raise if policies of such states and actions cannot."""
     env = make(environment) if isinstance(environment, str) else environment
     name = called(environment)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
-from lobsdice.environments.evaluate import rehearse, summaries
+from lobsdice.environments.evaluate import summaries, try_step
 from lobsdice.environments.gym import is_environment, opened
 from lobsdice.environments.tasks.task import Task
 from lobsdice.errors import LobsDICEError
@@ -37,7 +37,7 @@ def evaluation_of(given: Any, fleet: Fleet) -> Evaluate | None:
 
 def _in_environment(given: Any, fleet: Fleet) -> Evaluate:
     environment, data = opened(given), fleet.datas[0]
-    rehearse(environment, data.state_size, data.action_space)
+    try_step(environment, data.state_size, data.action_space)
     return lambda policies: summaries(policies, environment)
 
 

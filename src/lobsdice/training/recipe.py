@@ -26,7 +26,7 @@ from lobsdice.data.recordings import (
     read_both,
     read_together,
 )
-from lobsdice.environments.evaluate import rehearse, summaries
+from lobsdice.environments.evaluate import summaries, try_step
 from lobsdice.environments.tasks.table import spec_of
 from lobsdice.environments.tasks.task import load
 from lobsdice.equations.terminal import Terminal
@@ -236,7 +236,7 @@ class Recipe:
         if name is None:
             return None
         # A wrong environment is an error now, and not at the first evaluation.
-        rehearse(name, data.state_size, data.action_space)
+        try_step(name, data.state_size, data.action_space)
         return lambda policies: summaries(policies, name, episodes=self.episodes)
 
     def evaluation_settings(self) -> dict[str, Any] | None:
