@@ -53,14 +53,17 @@ class Select:
     def __call__(self) -> None:
         if self.top is not None and self.top < 1:
             raise LobsDICEError(f"--top is {self.top}; it must be at least 1")
-        if self.by == "error":
-            return self.by_error()
-        if self.checkpoints:
+        if self.checkpoints and self.by != "error":
             raise LobsDICEError(
                 "--checkpoints needs --by error: policies of other steps are not kept; "
                 "`lobsdice train --keep selected` rehearses every checkpoint"
             )
-        self.by_rehearsal()
+        try:
+            self.by_error() if self.by == "error" else self.by_rehearsal()
+        except LobsDICEError:
+            if self.json:  # a program that reads the answer finds an empty list
+                output.print_json([])
+            raise
 
     def by_rehearsal(self) -> None:
         """Print the ranking and three sentences; exit with 3 if no policy is likely to work."""

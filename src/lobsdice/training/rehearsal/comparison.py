@@ -69,16 +69,32 @@ class Shown:
     def final_reach(self) -> float:
         """The largest distance of a final state from those of the demonstrations.
 
-        It is the largest distance of one from the next, and the length of a last step: episodes end
-        somewhere on the step that crosses a border.
+        It is the median distance of one from the next, and the length of a last step: episodes end
+        somewhere on the step that crosses a border. The median and not the largest, because one
+        demonstration that fails would make every end of the logs a demonstrated one.
         """
         if not len(self.finals):
             return 0.0
         last = self.episodes.ends[self.episodes.terminated]
         step = np.median(np.linalg.norm(self.states[last] - self.states[last - 1], axis=1))
+        return float(step + (np.median(self._finals_apart) if len(self.finals) > 1 else 0.0))
+
+    @cached_property
+    def _finals_apart(self) -> Float64[np.ndarray, " ends"]:
+        """The distance of each final state from the next one."""
         group = np.arange(len(self.finals))
-        apart, _ = nearest(self.finals, self.finals, excluded=(group, group))
-        return float(step + np.max(apart, where=np.isfinite(apart), initial=0.0))
+        return nearest(self.finals, self.finals, excluded=(group, group))[0]
+
+    @cached_property
+    def shared_ends(self) -> float:
+        """The share of demonstrated ends that are like another one: at least a half.
+
+        Episodes as good as the demonstrations end like them about so often. It is 1 if the
+        demonstrations do not end, or if only one does.
+        """
+        if not self.ending or len(self.finals) < 2:
+            return 1.0
+        return float(np.mean(self._finals_apart <= self.final_reach))
 
     @cached_property
     def own_distance(self) -> float:
@@ -154,7 +170,7 @@ class Comparison:
             return ~rollouts.ended & ~rollouts.guessing
         last = rollouts.states[:, -1]
         distance, _ = nearest(last, self.shown.finals)
-        return rollouts.ended & (distance <= REACH * self.shown.final_reach)
+        return rollouts.ended & (distance <= self.shown.final_reach)
 
     @cached_property
     def failed(self) -> Bool[np.ndarray, " n"]:

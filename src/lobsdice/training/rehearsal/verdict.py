@@ -14,8 +14,9 @@ from lobsdice.environments.learned import LearnedWorld
 from lobsdice.errors import plural
 from lobsdice.training.rehearsal.comparison import Comparison
 
-#: A policy is recommended if its score is at least this.
-ENOUGH = 0.75
+#: A policy is recommended if it is so near the demonstrations, and ends like them in this share of
+#: the episodes in which they would.
+NEAR_ENOUGH, OFTEN_ENOUGH = 0.75, 0.9
 #: The logistic function from a score to the chance, fitted on the choosing worlds of the study.
 CHANCE = {"constant": -3.33, "score": 3.54}
 
@@ -47,17 +48,22 @@ class Verdict:
     apart: float
     """The distance of all rehearsed pairs from the demonstrated ones, in units of the distance of
     one demonstration from the others."""
+    following: float
+    """How well it follows the demonstrations for a few steps from demonstrated states: 0 to 1."""
+    shared_ends: float
+    """The share of demonstrations that end as another one does; 1 if they do not end."""
     ending: bool
     """True if the demonstrations end by themselves."""
 
     def to_plain(self) -> dict[str, Any]:
         """The verdict as JSON can hold it."""
-        return asdict(self) | {"sentence": self.sentence}
+        return asdict(self) | {"works": self.works, "sentence": self.sentence}
 
     @property
     def works(self) -> bool:
         """True if the policy may be tried: it does what was demonstrated, in rehearsal."""
-        return self.score >= ENOUGH
+        facts = asdict(self)
+        return nearness_of(facts) >= NEAR_ENOUGH and arrival_of(facts) >= OFTEN_ENOUGH
 
     @property
     def sentence(self) -> str:
@@ -83,8 +89,8 @@ class Rehearsed(NamedTuple):
     comparison: Comparison
 
 
-def judge(found: Comparison) -> Verdict:
-    """The verdict on a policy from its rehearsed episodes."""
+def judge(found: Comparison, following: float) -> Verdict:
+    """The verdict on a policy from its rehearsed episodes, and from how it follows for few steps."""
     rollouts = found.rollouts
     staying = found.stay() >= rollouts.steps
     facts = {
@@ -97,6 +103,8 @@ def judge(found: Comparison) -> Verdict:
         "trusted": int(np.median(rollouts.steps)),
         "near": found.nearness(),
         "apart": found.apart() / found.shown.own_distance,
+        "following": following,
+        "shared_ends": found.shown.shared_ends,
         "ending": found.shown.ending,
     }
     score = score_of(facts)
@@ -104,11 +112,21 @@ def judge(found: Comparison) -> Verdict:
 
 
 def score_of(facts: dict[str, Any]) -> float:
-    """The score of a policy: how near the demonstrations it stays, if it also covers them.
+    """The score of a policy: whether it stays near and arrives, and follows from anywhere."""
+    return 0.5 * (nearness_of(facts) + arrival_of(facts)) * facts["following"]
+
+
+def nearness_of(facts: dict[str, Any]) -> float:
+    """How near the demonstrations the episodes stay, if they also cover them: from 0 to 1.
 
     A policy that lingers at one demonstrated place is near, but its pairs are spread otherwise.
     """
     return facts["near"] / max(facts["apart"], 1.0)
+
+
+def arrival_of(facts: dict[str, Any]) -> float:
+    """How often episodes end as demonstrations do, where demonstrations themselves have 1."""
+    return min(1.0, facts["finished"] / facts["starts"] / facts["shared_ends"])
 
 
 def chance_of(score: float) -> float:
