@@ -94,7 +94,14 @@ WORKS, FAILS = 90, 50
 #: Random lists of eight policies of a world.
 LISTS = 300
 #: The estimates, with -1 for those of which small values are good.
-SIGNS = {"rehearsal": 1, "finished": 1, "near": 1, "apart": -1, "error": -1, "fitted_q": 1} | {
+SIGNS = {
+    "rehearsal": 1,
+    "finished": 1,
+    "near": 1,
+    "apart": -1,
+    "following": 1,
+    "error": -1,
+    "fitted_q": 1,
     "dice": -1,
     "disagreement": -1,
     "dual": -1,
@@ -283,6 +290,8 @@ class Estimate:
             | {"score": true_score(world, row), "rehearsal": one.verdict.score}
             | {"finished": one.verdict.finished / one.verdict.starts, "near": one.verdict.near}
             | {"apart": one.verdict.apart, "guessing": one.verdict.guessing / one.verdict.starts}
+            | {"arrived": one.verdict.arrived, "following": one.verdict.following}
+            | {"shared_ends": one.verdict.shared_ends, "recommended": int(one.verdict.works)}
             | {"error": demonstration_error(policy, raw, np.asarray(actions))}
             | {"fitted_q": nearness_value(logs, policy)}
             | {"dice": visitation_distance(logs, policy), "disagreement": apart[i]}

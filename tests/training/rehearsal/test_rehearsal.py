@@ -1,6 +1,7 @@
 """Policies in a learned world, beside demonstrations, where the truth is known."""
 
 from dataclasses import replace
+from math import comb
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from lobsdice.environments.learned import Mixture, Rehearsal, load_world
 from lobsdice.errors import LobsDICEError
 from lobsdice.training.rehearsal.comparison import Comparison, Shown, sliced
 from lobsdice.training.rehearsal.dynamics import learn_world
+from lobsdice.training.rehearsal.following import following
 from lobsdice.training.rehearsal.quality import miscalibration, quantiles
 from lobsdice.training.rehearsal.rehearse import rehearse_policies
 from lobsdice.training.rehearsal.rollouts import first_states, roll_out
@@ -24,7 +26,7 @@ def learned():
     actions, starts = random.uniform(-1, 1, 150), random.uniform(-0.5, 0.5, 150)
     logs = walks(actions, starts, noise=0.5)
     data = prepare(demonstrations(), logs)
-    return learn_world(data, members=3, steps=500, batch_size=64, width=32)
+    return learn_world(data, members=3, steps=1000, batch_size=64, width=32)
 
 
 def test_a_policy_that_does_as_demonstrated_works_and_others_do_not():
@@ -94,6 +96,35 @@ def test_demonstrations_that_never_end_are_met_by_episodes_that_do_not_end():
     staying, falling = (one.verdict for one in found)
     assert not staying.ending and staying.finished == 100 and staying.failed == 0
     assert falling.failed == 100 and falling.score < staying.score
+
+
+def test_one_demonstration_that_fails_does_not_vouch_for_policies_that_always_fail():
+    expert = walks([0.8] * 4 + [-0.8], [-0.1, -0.05, 0.0, 0.05, 0.1], noise=0.1, seed=1)
+    shown = Shown(expert.without_actions(), made_world())
+    # Four ends are at the goal and one in the pit, two units away: that is not their usual distance.
+    assert shown.final_reach < 0.5 and shown.shared_ends == 0.8
+    assert sorted(np.bincount(shown.places)) == [1, 4]
+    # Clopper and Pearson: P(at most k of 5 | limit) = 0.05.
+    limits = sorted(shown.most_often)
+    for k, p in zip((1, 4), limits, strict=True):
+        assert sum(comb(5, i) * p**i * (1 - p) ** (5 - i) for i in range(k + 1)) == pytest.approx(
+            0.05
+        )
+    found = rehearse_policies(made_world(), [going(0.8), going(-0.8)], shown.episodes)
+    good, wrong = (one.verdict for one in found)
+    assert good.works and good.arrived == pytest.approx(limits[1])
+    assert wrong.finished == 100 and wrong.arrived == pytest.approx(limits[0]) and not wrong.works
+
+
+def test_a_policy_follows_demonstrations_as_far_as_it_moves_with_them():
+    expert = walks([0.8] * 5, np.linspace(-0.1, 0.1, 5)).without_actions()
+    shown = Shown(expert, made_world())
+    same, still, back = (following(shown, going(a)) for a in (0.8, 0.0, -0.8))
+    assert same > 0.98  # the learned world is a little noisy
+    assert still == pytest.approx(1 / 2, abs=0.01)  # as far away as the demonstration has moved
+    assert back == pytest.approx(1 / 3, abs=0.01)  # twice as far
+    once = walks([0.8], [0.7]).without_actions()  # fewer steps than a short episode has
+    assert following(Shown(once, made_world()), going(0.8)) > 0.98
 
 
 def test_the_sliced_distance_of_two_points_is_the_mean_length_of_their_projections():

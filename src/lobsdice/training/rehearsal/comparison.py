@@ -9,6 +9,8 @@ from functools import cached_property
 
 import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int64
+from scipy.sparse.csgraph import connected_components
+from scipy.special import betaincinv
 
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.neighbours import nearest, spacings
@@ -19,6 +21,8 @@ from lobsdice.training.rehearsal.rollouts import Rollouts
 REACH = 1.5
 #: Added to distances that may be zero; the second for each root of a feature.
 LEAST, FEW = 1e-3, 0.05
+#: The confidence of the largest share of ends at a place.
+CONFIDENCE = 0.95
 #: Directions along which distributions are compared, and quantiles along each.
 DIRECTIONS, QUANTILES = 64, 101
 
@@ -84,6 +88,20 @@ class Shown:
         """The distance of each final state from the next one."""
         group = np.arange(len(self.finals))
         return nearest(self.finals, self.finals, excluded=(group, group))[0]
+
+    @cached_property
+    def places(self) -> Int64[np.ndarray, " ends"]:
+        """The number of the place of each final state: those within reach of each other share it."""
+        apart = self.finals[:, None] - self.finals[None]
+        linked = np.linalg.norm(apart, axis=-1) <= self.final_reach
+        return connected_components(linked)[1].astype(np.int64)
+
+    @cached_property
+    def most_often(self) -> Float64[np.ndarray, " places"]:
+        """The largest share of ends at each place that the demonstrations leave open."""
+        count = np.bincount(self.places)
+        rest = count.sum() - count
+        return np.where(rest > 0, betaincinv(count + 1, np.maximum(rest, 1), CONFIDENCE), 1.0)
 
     @cached_property
     def shared_ends(self) -> float:
@@ -171,6 +189,21 @@ class Comparison:
         last = rollouts.states[:, -1]
         distance, _ = nearest(last, self.shown.finals)
         return rollouts.ended & (distance <= self.shown.final_reach)
+
+    def arrived(self) -> float:
+        """The share of episodes that end as demonstrations do, and hardly more often at each place.
+
+        Demonstrated ends within reach of each other are one place. If k of n demonstrations end at
+        a place, only as large a share of the episodes counts there as these numbers allow, by the
+        upper limit of Clopper and Pearson (1934). Otherwise one demonstration that fails would
+        vouch for a policy that always fails so.
+        """
+        if not self.shown.ending:
+            return float(self.finished.mean())
+        _, end = nearest(self.rollouts.states[:, -1], self.shown.finals)
+        place = self.shown.places[end]
+        shares = [float(np.mean(self.finished & (place == i))) for i in range(place.max() + 1)]
+        return float(np.minimum(shares, self.shown.most_often[: len(shares)]).sum())
 
     @cached_property
     def failed(self) -> Bool[np.ndarray, " n"]:

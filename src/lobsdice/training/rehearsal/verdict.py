@@ -48,6 +48,9 @@ class Verdict:
     apart: float
     """The distance of all rehearsed pairs from the demonstrated ones, in units of the distance of
     one demonstration from the others."""
+    arrived: float
+    """The share of episodes that end as the demonstrations do, and hardly more often at each place:
+    see `Comparison.arrived`."""
     following: float
     """How well it follows the demonstrations for a few steps from demonstrated states: 0 to 1."""
     shared_ends: float
@@ -103,6 +106,7 @@ def judge(found: Comparison, following: float) -> Verdict:
         "trusted": int(np.median(rollouts.steps)),
         "near": found.nearness(),
         "apart": found.apart() / found.shown.own_distance,
+        "arrived": found.arrived(),
         "following": following,
         "shared_ends": found.shown.shared_ends,
         "ending": found.shown.ending,
@@ -126,7 +130,7 @@ def nearness_of(facts: dict[str, Any]) -> float:
 
 def arrival_of(facts: dict[str, Any]) -> float:
     """How often episodes end as demonstrations do, where demonstrations themselves have 1."""
-    return min(1.0, facts["finished"] / facts["starts"] / facts["shared_ends"])
+    return min(1.0, facts["arrived"] / facts["shared_ends"])
 
 
 def chance_of(score: float) -> float:
