@@ -197,8 +197,13 @@ class Recipe:
         with console.waiting("Looking at the weights"):
             failures, folder = list(run.failures), RunFolder(self.out)
             said, failed = closing(run.fleet, run.rows, failures, recordings, folder)
-        report = shlex.join(["lobsdice", "report", str(self.out)])
-        console.say(f"{said}; next: {self.audit_line() if failed and self.expert else report}")
+        report, select = (
+            shlex.join(["lobsdice", word, str(self.out)]) for word in ("report", "select")
+        )
+        then = self.audit_line() if failed and self.expert else report
+        # Without an environment, nobody has seen the policy act.
+        trial = "" if self.environment else f"; before deploying: {select}"
+        console.say(f"{said}; next: {then}{trial}")
 
     @property
     def _blurs(self) -> bool:

@@ -48,6 +48,16 @@ def test_the_policy_that_works_is_recommended_in_three_sentences(folder, capsys)
     assert main(["select", str(folder / "bad"), str(folder / "good"), "--json"]) == 0
     first, second = json.loads(capsys.readouterr().out)
     assert "good" in first["policy"] and first["score"] > 0.75 > second["score"]
+    assert first["works"] and not second["works"]
+
+
+def test_a_program_reads_a_list_even_if_there_is_nothing_to_choose_from(folder, capsys):
+    for path in (folder / "bad" / "policies").iterdir():
+        path.unlink()
+    for words in ([], ["--by", "error"]):
+        assert main(["select", str(folder / "bad"), "--json", *words]) == 2
+        said = capsys.readouterr()
+        assert json.loads(said.out) == [] and "yet" in said.err
 
 
 def test_runs_that_learned_from_other_recordings_are_not_compared(folder, capsys):

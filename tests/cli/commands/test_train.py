@@ -212,7 +212,9 @@ def test_training_says_whether_the_files_fit_and_how_it_ended(lobsdice, world, t
     assert closing.startswith("learned from 4 demonstrations (40 steps) and 8 logged episodes (80")
     assert re.search(r"; weights spread over \d+% of the logs; ", closing)
     assert "by offline measures" in closing
-    assert closing.endswith((f"; next: lobsdice report {out}", f"lobsdice audit {files}"))
+    said, _, trial = closing.rpartition("; before deploying: ")
+    assert said.endswith((f"; next: lobsdice report {out}", f"lobsdice audit {files}"))
+    assert trial == f"lobsdice select {out}"
 
 
 def test_training_may_be_quiet_and_without_an_audit(lobsdice, world, tmp_path):
