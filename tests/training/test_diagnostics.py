@@ -30,8 +30,8 @@ from lobsdice.training.diagnostics import (
     weight_measures,
 )
 from lobsdice.training.draws import held_out_rows
-from lobsdice.training.engine import Options
-from lobsdice.training.fleet import make_fleet
+from lobsdice.training.engine import Member, Options
+from lobsdice.training.fleet import Fleet, make_fleet
 
 SIZE: Any = {"width": 5}
 WEIGHING = [
@@ -215,6 +215,29 @@ def test_runs_are_diagnosed_on_rows_apart_and_on_sources_by_name():
     assert len(np.unique(held.shown[0], axis=0)) == 1100  # all demonstrations
     everything, _ = hold_out([(datas[0], 0.0)], apart=False)
     np.testing.assert_array_equal(everything.batch.offline.s[0], datas[0].offline.s)
+
+
+def test_the_held_out_dual_is_that_of_the_rows_apart_and_zero_if_logs_are_demonstrations():
+    algorithm = LobsDICE(averaged=False, blur=0.0, ratio_floor=0.0, **SIZE)
+    data = prepare(noise(1100, seed=1, ended=0), noise(1100, ended=0))
+    fleet = Fleet((Member(algorithm),), (data,))
+    state = fleet.begin()
+    nets = jax.tree.map(lambda x: x[0], state.nets)
+    diagnosis = fleet.diagnosis()
+    found = float(diagnosis(state)["held_out_nu_loss"][0])
+    rows = jax.tree.map(jnp.asarray, data.offline.take(held_out_rows(1100)))
+    r = nets.r(jnp.concatenate([rows.s, rows.s_next], axis=1))
+    e = np.asarray(r + algorithm.gamma * nets.nu(rows.s_next) - nets.nu(rows.s), np.float64)
+    held, _ = hold_out([(data, 0.0)])
+    first = (1 - algorithm.gamma) * np.mean(nets.nu(held.batch.init[0]))
+    power = 1 + algorithm.alpha
+    expected = float(first) + power * np.log(np.mean(np.exp(e / power)))
+    assert found == pytest.approx(expected, abs=1e-4)
+    # Logs that are demonstrations have the ratio 1. Both divergences are 0 then, and so is the
+    # least value of the dual, which a constant ν reaches.
+    nothing = jax.tree.map(jnp.zeros_like, state.nets)
+    state = state._replace(nets=state.nets._replace(r=nothing.r, nu=nothing.nu))
+    assert float(diagnosis(state)["held_out_nu_loss"][0]) == pytest.approx(0, abs=1e-6)
 
 
 def ending(rows: int, **options):
