@@ -305,7 +305,7 @@ def read_estimates(path: Path) -> dict[str, dict[str, np.ndarray]]:
     worlds: dict[str, list[dict[str, str]]] = {}
     for row in csv.DictReader(path.open()):
         worlds.setdefault(row["world"], []).append(row)
-    names = ("score", *SIGNS)
+    names = ("score", "recommended", *SIGNS)
     return {
         world: {name: np.array([float(row[name] or "nan") for row in rows]) for name in names}
         for world, rows in worlds.items()
@@ -343,6 +343,17 @@ def interval(values: Sequence[float]) -> str:
     return f"{found.mean():.2f} ({low:.2f} to {high:.2f})"
 
 
+def recommendations(worlds: Sequence[dict[str, np.ndarray]]) -> str:
+    """How many policies were recommended, and how many of these and of the others work."""
+    score, taken = (np.concatenate([w[key] for w in worlds]) for key in ("score", "recommended"))
+    yes, no = score[taken > 0], score[taken == 0]
+    return (
+        f"Recommended: {len(yes)} of {len(score)} policies. {int((yes >= WORKS).sum())} of these "
+        f"score at least {WORKS}, and {int((yes < FAILS).sum())} less than {FAILS}. Of the others, "
+        f"{int((no >= WORKS).sum())} score at least {WORKS}."
+    )
+
+
 @dataclass(frozen=True)
 class Tables:
     """Write the tables and the figure from estimates.csv."""
@@ -364,7 +375,7 @@ class Tables:
                 ]
                 cells = [interval([one[key] for one in found]) for key in COLUMNS]
                 lines.append(f"| {estimate} | {' | '.join(cells)} |")
-            lines.append("")
+            lines += ["", recommendations([worlds[w] for w in there]), ""]
         write_csv(self.out / "summary.csv", rows)
         with atomic(self.out / "tables.md") as temporary:
             temporary.write_text("\n".join(lines))
@@ -377,13 +388,18 @@ class Tables:
         matplotlib.use("Agg")
         import matplotlib.pyplot as plt
 
-        figure, axes = plt.subplots(2, 5, figsize=(12, 5), sharey=True)
         order = [world for names in ROLES.values() for world in names if world in worlds]
+        figure, axes = plt.subplots(-(-len(order) // 5), 5, figsize=(12, 7), sharey=True)
         for axis, world in zip(axes.ravel(), order, strict=False):
-            axis.scatter(worlds[world]["rehearsal"], worlds[world]["score"], s=12)
+            taken = worlds[world]["recommended"] > 0
+            for some, colour in ((~taken, "grey"), (taken, "tab:blue")):
+                x, y = (worlds[world][key][some] for key in ("rehearsal", "score"))
+                axis.scatter(x, y, s=12, color=colour)
             axis.axhline(WORKS, color="grey", linewidth=0.5)
             axis.set_title(world, fontsize=9)
-        figure.supxlabel("score in rehearsal")
+        for axis in axes.ravel()[len(order) :]:
+            axis.set_visible(False)
+        figure.supxlabel("score in rehearsal (blue: recommended)")
         figure.supylabel("true score")
         figure.tight_layout()
         with atomic(self.out / "selection.png") as temporary:

@@ -101,7 +101,7 @@ def test_demonstrations_that_never_end_are_met_by_episodes_that_do_not_end():
 def test_one_demonstration_that_fails_does_not_vouch_for_policies_that_always_fail():
     expert = walks([0.8] * 4 + [-0.8], [-0.1, -0.05, 0.0, 0.05, 0.1], noise=0.1, seed=1)
     shown = Shown(expert.without_actions(), made_world())
-    # Four ends are at the goal and one in the pit, two units away: that is not their usual distance.
+    # Four ends are at the goal and one is in the pit, which is not their usual distance.
     assert shown.final_reach < 0.5 and shown.shared_ends == 0.8
     assert sorted(np.bincount(shown.places)) == [1, 4]
     # Clopper and Pearson: P(at most k of 5 | limit) = 0.05.

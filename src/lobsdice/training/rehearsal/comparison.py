@@ -91,7 +91,7 @@ class Shown:
 
     @cached_property
     def places(self) -> Int64[np.ndarray, " ends"]:
-        """The number of the place of each final state: those within reach of each other share it."""
+        """The number of the place of each final state. States within reach share a place."""
         apart = self.finals[:, None] - self.finals[None]
         linked = np.linalg.norm(apart, axis=-1) <= self.final_reach
         return connected_components(linked)[1].astype(np.int64)

@@ -1,8 +1,8 @@
 """Short episodes of a policy from demonstrated states, beside what was demonstrated next.
 
-A long episode in a learned world says little once the model is guessing. A few steps can be trusted,
-and they can start anywhere on a demonstration. After one step this is the error of the policy's
-actions, measured by what they do.
+A long episode in a learned world says little once the model is guessing. A few steps can be
+trusted, and they can start anywhere on a demonstration. After one step this is the error of the
+policy's actions, measured by what they do.
 """
 
 import numpy as np

@@ -32,6 +32,7 @@ def rehearse_policies(
         for policy in policies:
             (rollouts,) = roll_out(world, [policy], starts, steps, seed=seed)
             comparison = Comparison(shown, rollouts)
-            found.append(Rehearsed(judge(comparison, following(shown, policy, seed=seed)), comparison))
+            verdict = judge(comparison, following(shown, policy, seed=seed))
+            found.append(Rehearsed(verdict, comparison))
             advance()
     return found

@@ -93,7 +93,7 @@ class Rehearsed(NamedTuple):
 
 
 def judge(found: Comparison, following: float) -> Verdict:
-    """The verdict on a policy from its rehearsed episodes, and from how it follows for few steps."""
+    """The verdict on a policy from its rehearsed episodes and from its short ones."""
     rollouts = found.rollouts
     staying = found.stay() >= rollouts.steps
     facts = {
