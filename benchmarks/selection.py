@@ -63,7 +63,8 @@ TOGETHER = {
     "cartpole": ("cartpole", "cartpole-noisy"),
     "hopper": ("hopper", "hopper-noisy"),
     "walker2d": ("walker2d", "walker2d-noisy", "halfcheetah"),
-    "ant": ("ant",),
+    "ant": ("ant", "ant-noisy"),
+    "halfcheetah": ("halfcheetah-noisy",),
 }
 #: Another algorithm for each, or LobsDICE with another reading of ends.
 OTHER = {
@@ -74,6 +75,7 @@ OTHER = {
     "hopper": ("demodicefo", "restart"),
     "walker2d": ("opolo", "restart"),
     "ant": ("rce", "restart"),
+    "halfcheetah": ("opolo", "restart"),
 }
 #: Episodes of the expert, of a medium policy and of a random one, for MuJoCo's tasks.
 MIXTURE = {"expert": 20, "medium": 30, "random": 40}
