@@ -42,9 +42,10 @@ from lobsdice.training.rehearsal.estimates import (
 )
 from lobsdice.training.rehearsal.rehearse import rehearse_policies
 
-#: The worlds of each role, fixed before any result. No family of worlds has both roles.
+#: The worlds of each role, fixed before any of their results. No family of worlds both chooses and
+#: reports. The last worlds check what was chosen after the report.
 ROLES = {
-    "choosing": ("grid", "grid-noisy", "reach", "reach-noisy", "hopper", "hopper-noisy", "ant"),
+    "choosing": ("grid", "grid-noisy", "reach", "reach-noisy", "hopper", "hopper-noisy"),
     "reporting": (
         "pointmaze",
         "pointmaze-noisy",
@@ -54,6 +55,7 @@ ROLES = {
         "walker2d-noisy",
         "halfcheetah",
     ),
+    "last": ("halfcheetah-noisy", "ant", "ant-noisy"),
 }
 #: Worlds with the same states and actions, whose runs train in one program.
 TOGETHER = {

@@ -108,9 +108,9 @@ def rehearse_folders(
 
 
 def ranked(kept: Mapping[Path, Sequence[Kept]]) -> list[tuple[Path, Kept]]:
-    """The rehearsed policies of all folders, the best first."""
+    """The rehearsed policies of all folders: those that work first, and the best first."""
     found = [(path, one) for path, ones in kept.items() for one in ones]
-    return sorted(found, key=lambda pair: -pair[1].rehearsed.verdict.score)
+    return sorted(found, key=lambda pair: pair[1].rehearsed.verdict.rank, reverse=True)
 
 
 def policy_files(path: Path) -> list[str]:

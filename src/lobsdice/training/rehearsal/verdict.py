@@ -69,6 +69,11 @@ class Verdict:
         return nearness_of(facts) >= NEAR_ENOUGH and arrival_of(facts) >= OFTEN_ENOUGH
 
     @property
+    def rank(self) -> tuple[bool, float]:
+        """By this policies are compared; larger is better."""
+        return self.works, self.score
+
+    @property
     def sentence(self) -> str:
         """A sentence on what was seen, with the limits of the model."""
         steps = plural(self.trusted, "step")
