@@ -41,6 +41,7 @@ from lobsdice.training.rehearsal.estimates import (
     visitation_distance,
 )
 from lobsdice.training.rehearsal.rehearse import rehearse_policies
+from lobsdice.training.rehearsal.verdict import arrival_of, nearness_of
 
 #: The worlds of each role, fixed before any of their results. No family of worlds both chooses and
 #: reports. The last worlds check what was chosen after the report.
@@ -100,6 +101,7 @@ LISTS = 300
 #: The estimates, with -1 for those of which small values are good.
 SIGNS = {
     "rehearsal": 1,
+    "first_score": 1,
     "finished": 1,
     "near": 1,
     "apart": -1,
@@ -110,6 +112,8 @@ SIGNS = {
     "disagreement": -1,
     "dual": -1,
 }
+#: The columns of which the first score is made.
+PARTS = ("near", "apart", "arrived", "shared_ends", "following")
 COLUMNS = ("spearman", "kendall", "regret", "regret_of_8", "failure_of_8")
 HEAD = "| estimate | Spearman | Kendall | regret | regret in lists of 8 | failures chosen |"
 RULE = "|---|---|---|---|---|---|"
@@ -310,10 +314,17 @@ def read_estimates(path: Path) -> dict[str, dict[str, np.ndarray]]:
     for row in csv.DictReader(path.open()):
         worlds.setdefault(row["world"], []).append(row)
     names = ("score", "recommended", *SIGNS)
+    for row in (row for rows in worlds.values() for row in rows):
+        row["first_score"] = str(first_score({k: float(row[k]) for k in PARTS}))
     return {
         world: {name: np.array([float(row[name] or "nan") for row in rows]) for name in names}
         for world, rows in worlds.items()
     }
+
+
+def first_score(facts: dict[str, float]) -> float:
+    """The score that the first addendum of the protocol chose, and the second replaced."""
+    return 0.5 * (nearness_of(facts) + arrival_of(facts)) * facts["following"]
 
 
 def measure(score: np.ndarray, x: np.ndarray) -> dict[str, float]:
@@ -368,7 +379,7 @@ class Tables:
     def __call__(self) -> None:
         worlds = read_estimates(self.out / "estimates.csv")
         rows, lines = [], []
-        for role, names in ROLES.items():
+        for role, names in (ROLES | {"all": sum(ROLES.values(), ())}).items():
             there = [name for name in names if name in worlds]
             lines += [f"## {role.capitalize()} worlds: {', '.join(there)}", "", HEAD, RULE]
             for estimate, sign in SIGNS.items():
@@ -376,6 +387,7 @@ class Tables:
                 rows += [
                     {"role": role, "world": w, "estimate": estimate} | one
                     for w, one in zip(there, found, strict=True)
+                    if role != "all"
                 ]
                 cells = [interval([one[key] for one in found]) for key in COLUMNS]
                 lines.append(f"| {estimate} | {' | '.join(cells)} |")
