@@ -12,7 +12,7 @@ from lobsdice.data.episodes import Episodes
 from lobsdice.report.charts import SIZE, Chart, Line, colour_class
 from lobsdice.report.html import Column, Html, facts, join, table, tag
 from lobsdice.training.rehearsal.files import kept_report, kept_rollouts
-from lobsdice.training.rehearsal.verdict import ENOUGH
+from lobsdice.training.rehearsal.verdict import NEAR_ENOUGH, OFTEN_ENOUGH
 
 #: Features that are drawn at most, and episodes of each kind in a drawing.
 MOST_FEATURES, MOST_EPISODES = 12, 6
@@ -50,7 +50,8 @@ def section(found: Rehearsals) -> Html:
     return join(
         tag("p", f"{best['policy']}: {best['sentence']}."),
         table(columns, policies, label="Rehearsed policies"),
-        tag("p", COLUMNS.format(starts=best["starts"], enough=ENOUGH), class_="quiet"),
+        tag("p", COLUMNS.format(starts=best["starts"]), class_="quiet"),
+        tag("p", RULE, class_="quiet"),
         tag("h3", "Where it goes"),
         tag("p", PROJECTION, class_="quiet"),
         tag("div", projection(found), wrong_map(found), class_="charts wide"),
@@ -64,8 +65,14 @@ def section(found: Rehearsals) -> Html:
 COLUMNS = (
     "Of {starts} rehearsed episodes: finished, those that end as demonstrations do; failed, those "
     "that end as no demonstration does; guessing, those in which the model did not know what "
-    "follows. Near is how near they stay to the demonstrations. The score is the same, but lower "
-    "if they linger at one place. A policy is recommended from a score of {enough:g} on."
+    "follows. Near is how near they stay to the demonstrations. The score says whether the policy "
+    "follows them for a few steps from demonstrated states, ends as they do, and goes to the same "
+    "places."
+)
+RULE = (
+    f"A policy is recommended if it ends as demonstrations do {OFTEN_ENOUGH:g} times as often as "
+    f"they do, and if near is at least {NEAR_ENOUGH:g} after a division by how otherwise its "
+    "states are spread."
 )
 PROJECTION = (
     "Both pictures show states in the two directions in which the demonstrations differ most. On "
