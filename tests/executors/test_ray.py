@@ -1,7 +1,10 @@
 """Fleets on a real Ray cluster of two nodes, which listens to this machine alone."""
 
+import faulthandler
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections import Counter
 from contextlib import closing
@@ -12,7 +15,26 @@ from small_fleets import job, program_of, results, run, signal_parent, whole
 
 from lobsdice.executors.ray import ALONE, LOOPBACK, QUIET, Ray, connected
 
-HERE = {"num_cpus": 1, "node_ip_address": LOOPBACK, "include_dashboard": False}
+HERE = {
+    "num_cpus": 1,
+    "node_ip_address": LOOPBACK,
+    "include_dashboard": False,
+    "include_log_monitor": False,
+}
+#: Seconds for a test and for what it needs. Nothing but the end of the process stops Ray if it
+#: waits forever.
+LIMIT = 240
+
+# All in one process, so that there is one cluster.
+pytestmark = pytest.mark.xdist_group("ray")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ends():
+    """Ends this process, which then counts as a failure, if all tests together need too long."""
+    faulthandler.dump_traceback_later(LIMIT, exit=True, file=sys.__stderr__)
+    yield
+    faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.fixture(scope="module")
@@ -27,17 +49,15 @@ def cluster(tmp_path_factory):
         found = Cluster(initialize_head=True, head_node_args=HERE)
         found.add_node(**HERE)
         patch.setenv("RAY_ADDRESS", str(found.address))
-        # One connection for all tests: to connect again after the loss of a node may hang.
         with connected():
             yield found
         found.shutdown()
 
 
 @pytest.fixture(scope="module")
-def expected(tmp_path_factory) -> dict[int, dict[str, bytes]]:
-    """What fleets of one and of two runs end with in this process."""
-    folder = tmp_path_factory.mktemp("whole")
-    return {seeds: whole(folder / f"{seeds}", seeds) for seeds in (1, 2)}
+def expected(tmp_path_factory) -> dict[str, bytes]:
+    """What a fleet ends with in this process."""
+    return whole(tmp_path_factory.mktemp("whole") / "fleet")
 
 
 def test_a_fleet_whose_worker_is_killed_ends_as_if_it_had_not_been(cluster, expected, tmp_path):
@@ -48,7 +68,7 @@ def test_a_fleet_whose_worker_is_killed_ends_as_if_it_had_not_been(cluster, expe
         ("again", 0),
         ("ended", 0),
     ]
-    assert results(mine.folder) == expected[1]
+    assert results(mine.folder) == expected
     assert "compiling" in mine.log.read_text()
     assert not list(tmp_path.glob(".seen-*"))
 
@@ -64,14 +84,27 @@ def test_fleets_end_with_the_command_that_started_them(cluster, tmp_path):
 
 def test_without_shared_storage_fleets_outlive_the_loss_of_a_node(cluster, expected, tmp_path):
     """The nodes get the data from Ray's store, and the checkpoint of the lost node goes on."""
-    jobs = [job(tmp_path / f"{seeds}", seeds) for seeds in (1, 2)]
+    jobs = [job(tmp_path / name) for name in ("one", "two")]
     (other,) = [node for node in cluster.list_all_nodes() if not node.head]
     events = run(Ray(shared=False), jobs, lambda: cluster.remove_node(other))
     assert Counter(event.what for event in events) == {"begun": 2, "again": 1, "ended": 2}
     assert [event.status for event in events if event.what == "ended"] == [0, 0]
-    for mine, seeds in zip(jobs, (1, 2), strict=True):
-        assert results(mine.folder) == expected[seeds]
+    for mine in jobs:
+        assert results(mine.folder) == expected
         assert str(tmp_path) in (mine.folder / "config.json").read_text()
     cache = Path(os.environ["LOBSDICE_CACHE"]) / "ray"
     assert sorted(path.name for path in cache.rglob("*.npz")) == ["demos.npz", "logs.npz"]
     assert len(list(cache.iterdir())) == 2  # the data, and what the lost node left
+
+
+def test_who_waits_for_ray_too_long_is_told_so():
+    """The block holds Python's lock, as a call of Ray's does that does not return."""
+    block = "ctypes.PyDLL(None).sleep(60)"
+    code = f"import ctypes; from lobsdice.executors.ray import limited\n{{}}: {block}"
+    waits = code.format('with limited(0.1, "it does not answer")')
+    found = subprocess.run([sys.executable, "-c", waits], capture_output=True, text=True)
+    assert found.returncode == -signal.SIGKILL
+    assert found.stderr == "error: it does not answer\n"
+    answers = 'from lobsdice.executors.ray import limited\nwith limited(60, "no"): print("yes")'
+    found = subprocess.run([sys.executable, "-c", answers], capture_output=True, text=True)
+    assert (found.returncode, found.stdout, found.stderr) == (0, "yes\n", "")

@@ -7,6 +7,7 @@ while it trains. A task only carries paths and references.
 
 import os
 import secrets
+import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,7 +35,24 @@ LOOPBACK = "127.0.0.1"
 #: For a cluster of this machine alone: nothing listens to other machines. Ray has this setting for
 #: other systems, which ask users about programs that listen. Without it, Ray would look for a
 #: cluster of the loopback address at the machine's other address.
-ALONE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+ALONE = {
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    # Ray starts processes before it answers the first program that connects. If one of them needs
+    # longer than a limit, that program waits forever (ray-project/ray, issue 40131). So a busy
+    # machine starts none ahead, and has time for each.
+    "RAY_prestart_worker_first_driver": "0",
+    "RAY_worker_register_timeout_seconds": "600",
+}
+#: The most seconds until a cluster answers.
+ANSWER = 300.0
+#: A program that ends the process with the number argv[1], with the sentence argv[3], unless its
+#: standard input closes within argv[2] seconds.
+WATCHDOG = """
+import os, select, signal, sys
+if not select.select([0], [], [], float(sys.argv[2]))[0]:
+    print(sys.argv[3], file=sys.stderr)
+    os.kill(int(sys.argv[1]), signal.SIGKILL)
+"""
 
 
 @dataclass(frozen=True)
@@ -200,9 +218,35 @@ def connected() -> Iterator[Any]:
     alone: dict[str, Any] = {"address": "local", "num_cpus": cores(), "include_dashboard": False}
     options = {"address": address} if address else alone | {"_node_ip_address": LOOPBACK}
     try:
-        ray.init(**options, log_to_driver=False, logging_level="error")
+        with limited(ANSWER, unanswered(address)):
+            ray.init(**options, log_to_driver=False, logging_level="error")
         yield ray
     except ConnectionError as error:
         raise LobsDICEError(f"there is no Ray cluster at {address}: {error}") from error
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def limited(seconds: float, sentence: str) -> Iterator[None]:
+    """End this process, with a sentence, if the block needs longer.
+
+    Ray waits in a call that holds Python's lock. Neither a thread nor the handler of a signal could
+    end it, but another process can.
+    """
+    arguments = (str(os.getpid()), str(seconds), f"error: {sentence}")
+    with subprocess.Popen(
+        [sys.executable, "-I", "-c", WATCHDOG, *arguments], stdin=subprocess.PIPE
+    ):
+        yield
+
+
+def unanswered(address: str | None) -> str:
+    """What to tell when a cluster does not answer."""
+    said = f"the Ray cluster at {address}" if address else "Ray on this machine"
+    started = ", ".join(f"{name}={value}" for name, value in ALONE.items() if "worker" in name)
+    return (
+        f"{said} did not answer in {ANSWER:g} s. `ray status` tells whether it runs, and "
+        "/tmp/ray/session_latest/logs what it does. Where machines start processes slowly, "
+        f"start the cluster with {started} in the environment"
+    )

@@ -5,10 +5,12 @@ import os
 import re
 import shutil
 import socket
+import stat
 import subprocess
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -59,18 +61,23 @@ class Mailbox:
         """Keep the files of a fleet that was begun earlier."""
         self.files.setdefault(folder, {}).update(files)
 
-    def begin(self, folder: str, where: str) -> dict[str, bytes]:
-        """Note that a program starts, and return the files that it goes on with."""
+    def begin(self, folder: str, where: str) -> tuple[int, dict[str, bytes]]:
+        """Note that a program starts; return its number and the files that it goes on with."""
         with self.lock:
             self.attempts[folder] = attempt = self.attempts.get(folder, 0) + 1
             self.letters.append(Letter(folder, {}, where, attempt))
-            return dict(self.files.get(folder, {}))
+            return attempt, dict(self.files.get(folder, {}))
 
-    def send(self, folder: str, files: Mapping[str, bytes]) -> None:
-        """Keep the newest files of a fleet, and pass them on."""
+    def send(self, folder: str, attempt: int, files: Mapping[str, bytes]) -> None:
+        """Keep the newest files of a fleet, and pass them on.
+
+        A machine that only seemed lost may still train. Its files would mix with those of the
+        program that has taken over, so they are thrown away.
+        """
         with self.lock:
-            self.files.setdefault(folder, {}).update(files)
-            self.letters.append(Letter(folder, dict(files)))
+            if attempt == self.attempts[folder]:
+                self.files.setdefault(folder, {}).update(files)
+                self.letters.append(Letter(folder, dict(files)))
 
     def take(self) -> list[Letter]:
         """All news since the last time."""
@@ -91,7 +98,9 @@ def train(job: Job, copies: Copies | None, mailbox: Any, *, shares_gpu: bool) ->
     """Run the program of a fleet and return its exit status; without copies, in its own folder."""
     import ray
 
-    files: Any = ray.get(mailbox.begin.remote(str(job.folder), socket.gethostname()))
+    name = str(job.folder)
+    begun: Any = ray.get(mailbox.begin.remote(name, socket.gethostname()))
+    attempt, files = begun
     if copies is None:
         if not job.folder.parent.exists():
             raise LobsDICEError(
@@ -99,33 +108,25 @@ def train(job: Job, copies: Copies | None, mailbox: Any, *, shares_gpu: bool) ->
                 "without storage that all machines share, add --storage copied"
             )
         return _run(start(job, shares_gpu=shares_gpu))
-    here = cache_folder() / "ray" / f"{os.getpid()}-{hashed(str(job.folder))}"
+    here = cache_folder() / "ray" / f"{os.getpid()}-{hashed(name)}"
+    write_files(here, files)
+    sent = Sent(
+        here, lambda new: ray.get(mailbox.send.remote(name, attempt, new)), seen=stamps(here)
+    )
     try:
-        return _train_copy(job, copies, files, here, mailbox, shares_gpu)
+        return _train_copy(job, copies, sent, shares_gpu)
     finally:
         shutil.rmtree(here, ignore_errors=True)
 
 
-def _train_copy(
-    job: Job,
-    copies: Copies,
-    files: Mapping[str, bytes],
-    here: Path,
-    mailbox: Any,
-    shares_gpu: bool,
-) -> int:
+def _train_copy(job: Job, copies: Copies, sent: "Sent", shares_gpu: bool) -> int:
     """Run the program in a folder of this machine, and send what it writes."""
-    import ray
-
     root = cache_folder() / "ray" / "data" / copies.name
     for path, blocks in copies.blocks.items():
         place(root / path.lstrip("/"), blocks)
-    moved = moved_paths(copies.blocks, root) | {str(job.folder): str(here)}
-    write_files(here, files)
-    sent = Sent(here, lambda new: ray.get(mailbox.send.remote(str(job.folder), new)))
-    sent.seen = stamps(here)
+    moved = moved_paths(copies.blocks, root) | {str(job.folder): str(sent.folder)}
     status = _run(start(elsewhere(job, moved), shares_gpu=shares_gpu), sent.look)
-    sent.look()
+    sent.send_new()  # now, however short ago the last look was
     return status
 
 
@@ -144,7 +145,7 @@ def _run(process: subprocess.Popen[bytes], look: Any = lambda: None) -> int:
 
 @dataclass
 class Sent:
-    """Sends the files of a folder that have changed, at most once in `GLANCE` seconds."""
+    """Sends the files of a folder that have changed."""
 
     folder: Path
     send: Any
@@ -152,14 +153,20 @@ class Sent:
     last: float = 0.0
 
     def look(self) -> None:
+        """Send what is new, at most once in `GLANCE` seconds."""
+        if time.monotonic() - self.last >= GLANCE:
+            self.send_new()
+
+    def send_new(self) -> None:
+        """Send the files that are new since the last time."""
         now = stamps(self.folder)
         new = [name for name in now if now[name] != self.seen.get(name)]
-        if not new or (time.monotonic() - self.last < GLANCE):
+        if not new:
             return
         # The checkpoint is read first and written last: then all other files are as new as it is.
         new.sort(key=lambda name: name not in LAST)
-        contents = {name: data for name in new if (data := _contents(self.folder / name))}
-        self.send(dict(reversed(contents.items())))
+        contents = {name: _contents(self.folder / name) for name in new}
+        self.send({n: data for n, data in reversed(contents.items()) if data is not None})
         self.seen, self.last = now, time.monotonic()
 
 
@@ -168,10 +175,12 @@ def stamps(folder: Path) -> dict[str, tuple[int, int]]:
     found = {}
     for path in folder.rglob("*"):
         name = path.relative_to(folder).as_posix()
-        if name in HERE or path.name.startswith(".") or not path.is_file():
+        if name in HERE or path.name.startswith("."):
             continue
-        facts = path.stat()
-        found[name] = (facts.st_size, facts.st_mtime_ns)
+        with suppress(FileNotFoundError):  # replaced at this moment
+            facts = path.stat()
+            if stat.S_ISREG(facts.st_mode):
+                found[name] = (facts.st_size, facts.st_mtime_ns)
     return found
 
 
