@@ -20,11 +20,11 @@ from lobsdice.executors.watch import last_step
 from lobsdice.training.engine import Options
 from lobsdice.training.recipe import Recipe
 
-STEPS = 240
+STEPS = 120
 
 
 def recipe(folder: Path, seeds: int = 1) -> Recipe:
-    """A fleet of behaviour cloning that writes sixty checkpoints."""
+    """A fleet of behaviour cloning that writes thirty checkpoints."""
     for name, steps, seed in (("demos.npz", 40, 1), ("logs.npz", 80, 0)):
         if not (folder.parent / name).exists():
             write(folder.parent / name, noise(steps, seed=seed))

@@ -1,110 +1,34 @@
-"""Fleets on a real Ray cluster of two nodes, which listens to this machine alone."""
+"""Fleets on Ray."""
 
-import faulthandler
-import os
 import signal
 import subprocess
 import sys
-import time
-from collections import Counter
-from contextlib import closing
 from pathlib import Path
 
-import pytest
-from small_fleets import job, program_of, results, run, signal_parent, whole
-
-from lobsdice.executors.ray import ALONE, LOOPBACK, QUIET, Ray, connected
-
-HERE = {
-    "num_cpus": 1,
-    "node_ip_address": LOOPBACK,
-    "include_dashboard": False,
-    "include_log_monitor": False,
-}
-#: Seconds for a test and for what it needs. Nothing but the end of the process stops Ray if it
-#: waits forever.
-LIMIT = 240
-
-# All in one process, so that there is one cluster.
-pytestmark = pytest.mark.xdist_group("ray")
+#: Seconds for one test of the cluster, and for all.
+ONE, ALL = 400, 600
 
 
-@pytest.fixture(scope="module", autouse=True)
-def ends():
-    """Ends this process, which then counts as a failure, if all tests together need too long."""
-    faulthandler.dump_traceback_later(LIMIT, exit=True, file=sys.__stderr__)
-    yield
-    faulthandler.cancel_dump_traceback_later()
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    """A cluster of two nodes, each with room for one fleet."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in (QUIET | ALONE).items():
-            patch.setenv(name, value)
-        patch.setenv("LOBSDICE_CACHE", str(tmp_path_factory.mktemp("cache")))
-        from ray.cluster_utils import Cluster
-
-        found = Cluster(initialize_head=True, head_node_args=HERE)
-        found.add_node(**HERE)
-        patch.setenv("RAY_ADDRESS", str(found.address))
-        with connected():
-            yield found
-        found.shutdown()
-
-
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory) -> dict[str, bytes]:
-    """What a fleet ends with in this process."""
-    return whole(tmp_path_factory.mktemp("whole") / "fleet")
-
-
-def test_a_fleet_whose_worker_is_killed_ends_as_if_it_had_not_been(cluster, expected, tmp_path):
-    mine = job(tmp_path / "fleet")
-    events = run(Ray(), [mine], lambda: signal_parent(mine, signal.SIGKILL))
-    assert [(event.what, event.status) for event in events] == [
-        ("begun", 0),
-        ("again", 0),
-        ("ended", 0),
-    ]
-    assert results(mine.folder) == expected
-    assert "compiling" in mine.log.read_text()
-    assert not list(tmp_path.glob(".seen-*"))
-
-
-def test_fleets_end_with_the_command_that_started_them(cluster, tmp_path):
-    mine = job(tmp_path / "fleet")
-    with closing(Ray(shared=True).run([mine])) as events:
-        while program_of(mine) is None:
-            next(events)
-    while program_of(mine):
-        time.sleep(0.1)
-
-
-def test_without_shared_storage_fleets_outlive_the_loss_of_a_node(cluster, expected, tmp_path):
-    """The nodes get the data from Ray's store, and the checkpoint of the lost node goes on."""
-    jobs = [job(tmp_path / name) for name in ("one", "two")]
-    (other,) = [node for node in cluster.list_all_nodes() if not node.head]
-    events = run(Ray(shared=False), jobs, lambda: cluster.remove_node(other))
-    assert Counter(event.what for event in events) == {"begun": 2, "again": 1, "ended": 2}
-    assert [event.status for event in events if event.what == "ended"] == [0, 0]
-    for mine in jobs:
-        assert results(mine.folder) == expected
-        assert str(tmp_path) in (mine.folder / "config.json").read_text()
-    cache = Path(os.environ["LOBSDICE_CACHE"]) / "ray"
-    assert sorted(path.name for path in cache.rglob("*.npz")) == ["demos.npz", "logs.npz"]
-    assert len(list(cache.iterdir())) == 2  # the data, and what the lost node left
+def test_a_real_cluster_of_two_nodes(tmp_path):
+    """All tests of `ray_cluster.py` pass; if Ray hangs, the process ends and says where."""
+    tests = Path(__file__).with_name("ray_cluster.py")
+    limits = (f"faulthandler_timeout={ONE}", "faulthandler_exit_on_timeout=true")
+    options = ["-p", "no:xdist", "-x", "-o", "addopts=", "-o", limits[0], "-o", limits[1]]
+    command = [sys.executable, "-m", "pytest", tests, *options, f"--basetemp={tmp_path / 'ray'}"]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=ALL)
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert "3 passed" in found.stdout
 
 
 def test_who_waits_for_ray_too_long_is_told_so():
     """The block holds Python's lock, as a call of Ray's does that does not return."""
-    block = "ctypes.PyDLL(None).sleep(60)"
-    code = f"import ctypes; from lobsdice.executors.ray import limited\n{{}}: {block}"
-    waits = code.format('with limited(0.1, "it does not answer")')
-    found = subprocess.run([sys.executable, "-c", waits], capture_output=True, text=True)
-    assert found.returncode == -signal.SIGKILL
-    assert found.stderr == "error: it does not answer\n"
-    answers = 'from lobsdice.executors.ray import limited\nwith limited(60, "no"): print("yes")'
-    found = subprocess.run([sys.executable, "-c", answers], capture_output=True, text=True)
+    waits = "import ctypes\nwith limited(0.1, 'no answer'): ctypes.PyDLL(None).sleep(60)"
+    found = limited(waits)
+    assert (found.returncode, found.stderr) == (-signal.SIGKILL, "error: no answer\n")
+    found = limited("with limited(60, 'no answer'): print('yes')")
     assert (found.returncode, found.stdout, found.stderr) == (0, "yes\n", "")
+
+
+def limited(code: str) -> subprocess.CompletedProcess[str]:
+    command = f"from lobsdice.executors.ray import limited\n{code}"
+    return subprocess.run([sys.executable, "-c", command], capture_output=True, text=True)

@@ -278,7 +278,7 @@ class Episodes:
         """The sum of each episode's rewards, if rewards were recorded."""
         if self.rewards is None:
             return None
-        return np.add.reduceat(self.rewards.astype(np.float64), self.step_starts)
+        return np.add.reduceat(self.rewards, self.step_starts, dtype=np.float64)
 
     def without_actions(self) -> "Episodes":
         """The same episodes without their actions."""

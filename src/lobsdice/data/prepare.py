@@ -159,7 +159,7 @@ def prepare(
     an error unless `allow_leak` is true. In small discrete worlds such pairs occur by chance.
     """
     require_episodes(expert=expert, offline=offline)
-    _check_options(expert, offline, initial, every)
+    check_options(expert, offline, initial, every)
     if labelled is not None:
         labelled = _fitting(labelled, offline)
     if not allow_leak:
@@ -332,7 +332,10 @@ def _list(choices: Any) -> str:
     return ", ".join(map(repr, get_args(choices)))
 
 
-def _check_options(expert: Episodes, offline: Episodes, initial: Initial | str, every: int) -> None:
+def check_options(
+    expert: Episodes, offline: Episodes, initial: Initial | str = "first", every: int = 1
+) -> None:
+    """Raise an error if no training data can be made of these."""
     _space(offline)
     check_states("the expert data", expert, "the offline data", offline)
     if initial not in get_args(Initial):

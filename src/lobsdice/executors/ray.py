@@ -41,7 +41,7 @@ ALONE = {
     # longer than a limit, that program waits forever (ray-project/ray, issue 40131). So a busy
     # machine starts none ahead, and has time for each.
     "RAY_prestart_worker_first_driver": "0",
-    "RAY_worker_register_timeout_seconds": "600",
+    "RAY_worker_register_timeout_seconds": "180",
 }
 #: The most seconds until a cluster answers.
 ANSWER = 300.0

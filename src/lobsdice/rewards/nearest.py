@@ -30,16 +30,15 @@ def score_nearest(data: Data, *, raw: bool, advance: Advance = lambda n: None) -
     """
     scale = data.normaliser.scale if raw else np.ones_like(data.normaliser.scale)
 
-    def pairs(s: np.ndarray, s_next: np.ndarray) -> Rows:
-        return np.concatenate([s * scale, s_next * scale], axis=1)
-
-    shown = pairs(data.expert.s, data.expert.s_next)
-    steps = distances(pairs(data.offline.s, data.offline.s_next), shown, advance)
-    final = [data.expert.s[:0], data.offline.s_next[ended_of(data)]]
-    if data.ends is not None:
-        final[0] = data.ends.expert
-    after = distances(pairs(final[1], final[1]), np.concatenate([shown, pairs(final[0], final[0])]))
-    steps, after = steps.astype(np.float32), after.astype(np.float32)
+    scale = np.tile(scale, 2)
+    shown = data.expert.pairs * scale
+    # Block by block: the pairs of all logs would take several times the memory of their states.
+    blocks = (distances(pairs * scale, shown, advance) for pairs in data.offline.pair_blocks())
+    steps = np.concatenate([block.astype(np.float32) for block in blocks])
+    last = data.offline.take(np.flatnonzero(ended_of(data))).s_next
+    ends = [last[:0] if data.ends is None else data.ends.expert, last]
+    known, asked = (np.tile(states, 2) * scale for states in ends)
+    after = distances(asked, np.concatenate([shown, known])).astype(np.float32)
     return Scores(steps, beyond(steps, after, data), usual_distance(data, shown))
 
 

@@ -4,8 +4,7 @@ LobsDICE assumes that d^I(s, s') > 0 wherever d^E(s, s') > 0. `audit` measures w
 docs/audit.md explains the results and shows how well the thresholds below work on built-in data.
 """
 
-import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,14 @@ from lobsdice.data.audit.discriminator import Discrimination, discriminate
 from lobsdice.data.audit.facts import facts
 from lobsdice.data.audit.rate import Rate, compare_rates
 from lobsdice.data.audit.targets import Target, targets
-from lobsdice.data.ends import Endings, compare_ends
+from lobsdice.data.ends import Endings, compare_ends, count_ends, describe_ends
 from lobsdice.data.episodes import Episodes, require_episodes
-from lobsdice.data.leaks import count_leaked
-from lobsdice.data.prepare import prepare
+from lobsdice.data.logged import LoggedPairs
+from lobsdice.data.normaliser import Normaliser, fit_normaliser
+from lobsdice.data.prepare import check_options, observations
+from lobsdice.data.repeats import shared_rows
 from lobsdice.data.units import Unit, different_units
-from lobsdice.errors import DataWarning, LobsDICEError
+from lobsdice.errors import LobsDICEError
 
 __all__ = [
     "Advice",
@@ -36,6 +37,10 @@ __all__ = [
     "audit",
 ]
 
+#: Of more offline steps, all are compared with the demonstrations, in blocks, and looked at for
+#: leaks. The discriminator and the tests of rates and ends see evenly spaced episodes with about
+#: so many steps.
+WHOLE = 2_000_000
 #: Data is covered up to the first share of uncovered transitions, and not covered from the second.
 COVERED, NOT_COVERED = 0.10, 0.90
 #: Covered data becomes partly covered if the discriminator's AUC is above the first number and its
@@ -127,17 +132,26 @@ class Audit:
 def audit(expert: Episodes, offline: Episodes) -> Audit:
     """Compare demonstrations (their actions are ignored) with offline data."""
     require_episodes(expert=expert, offline=offline)
+    some = offline.spread(WHOLE)
     with console.waiting("Looking at the files"):
-        ours, theirs, leaked = _pairs(expert, offline)
+        normaliser, leaked = _checked(expert, offline)
+        ours, theirs = (observations(e, normaliser=normaliser).pairs for e in (expert, some))
         described = facts(expert), facts(offline)
-    coverage = cover(ours, expert, theirs, offline)
-    grouped = (ours, groups(expert), theirs, groups(offline))
+    logged = theirs if some is offline else LoggedPairs(offline, normaliser)
+    coverage = cover(ours, expert, logged, offline)
+    grouped = (ours, groups(expert), theirs, groups(some))
     with console.waiting("Telling demonstrations from offline data"):
         discrimination = discriminate(*grouped)
+        alike = discrimination.lookalikes * offline.steps / some.steps
+        discrimination = replace(discrimination, lookalikes=alike)
     with console.waiting("Comparing sampling rates"):
         rate = compare_rates(*grouped)
     with console.waiting("Comparing ends"):
-        ends = compare_ends(expert, offline)
+        ends = replace(
+            compare_ends(expert, some),
+            summary=describe_ends(expert, offline),
+            offline=count_ends(offline),
+        )
     share = float(coverage.uncovered.mean())
     verdict, reason = judge(share, discrimination)
     closest = _closest(coverage, offline)
@@ -161,16 +175,14 @@ def audit(expert: Episodes, offline: Episodes) -> Audit:
     )
 
 
-def _pairs(expert: Episodes, offline: Episodes) -> tuple[np.ndarray, np.ndarray, int]:
-    """The normalised pairs (s, s') of both, and the number of expert pairs that leak."""
-    with warnings.catch_warnings():  # the audit has its own words for them
-        warnings.simplefilter("ignore", DataWarning)
-        data = prepare(expert, offline, allow_leak=True)
-    ours, theirs = data.expert.pairs, data.offline.pairs
-    for name, pairs in {"demonstrations have": ours, "offline data has": theirs}.items():
-        if len(pairs) < 2:
+def _checked(expert: Episodes, offline: Episodes) -> tuple[Normaliser, int]:
+    """The normaliser, and the number of expert pairs that leak; raises if no audit is possible."""
+    check_options(expert, offline)
+    for name, episodes in {"demonstrations have": expert, "offline data has": offline}.items():
+        if episodes.steps < 2:
             raise LobsDICEError(f"the {name} only one transition; an audit needs at least two")
-    return ours, theirs, count_leaked(data.expert, data.offline)
+    shared = shared_rows(observations(expert).pairs, offline.pair_blocks())
+    return fit_normaliser(offline), int(shared.sum())
 
 
 def judge(share: float, second: Discrimination) -> tuple[Verdict, str]:
@@ -198,7 +210,7 @@ def judge(share: float, second: Discrimination) -> tuple[Verdict, str]:
 
 
 def _closest(coverage: Coverage, offline: Episodes) -> list[Support]:
-    episode = offline.step_episodes[coverage.neighbour]
+    episode = offline.episode_of(coverage.neighbour)
     found = [
         Support(
             int(i),

@@ -7,6 +7,10 @@ every demonstration would look far away. All distances are between normalised pa
 A lone offline pair has a large spacing, but covers nothing around it. Therefore the spacing has an
 upper limit: its `SPARSE` quantile over the offline data. If the demonstrations lie closer together,
 the limit is their quantile, but at least a quarter of the former. Repeated rows count once.
+
+Logs that are too many for memory pass by in blocks, twice: once for the distances and the limit,
+and once for the spacings at the neighbours found. All of them are compared. There a pair may be
+near one that its own episode has had before, if another episode has it, too.
 """
 
 from dataclasses import dataclass
@@ -16,7 +20,9 @@ from jaxtyping import Bool, Float32, Float64, Int64
 
 from lobsdice import console
 from lobsdice.data.episodes import Episodes
-from lobsdice.data.neighbours import SAMPLE, nearest, spacings
+from lobsdice.data.logged import LoggedPairs
+from lobsdice.data.neighbours import SAMPLE, SPARSE, Search, nearest, spacings
+from lobsdice.data.repeats import distinct_rows
 
 #: A transition is uncovered if its distance is more than this many times the spacing.
 FACTOR = 2.0
@@ -26,6 +32,9 @@ MOST_EXPERT = 5000
 PIECES = 5
 
 Pairs = Float32[np.ndarray, "_ width"]
+Measured = tuple[
+    Float64[np.ndarray, " n"], Int64[np.ndarray, " n"], Float64[np.ndarray, " n"], float
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,15 +81,19 @@ class Part:
 
 
 def cover(
-    expert: Pairs, expert_episodes: Episodes, offline: Pairs, offline_episodes: Episodes
+    expert: Pairs, expert_episodes: Episodes, offline: Pairs | LoggedPairs, logs: Episodes
 ) -> Coverage:
     """The distances of demonstrated pairs to the offline pairs, and the spacings there."""
     every = -(-len(expert) // MOST_EXPERT)
-    ours, theirs = groups(expert_episodes), groups(offline_episodes)
-    # At most: the spacings of two samples and of the neighbours are computed too.
-    total = 2 * (len(expert[::every]) + SAMPLE)
+    ours = groups(expert_episodes)
+    streams = isinstance(offline, LoggedPairs)
+    # At most, without streams: the spacings of two samples and of the neighbours are found too.
+    total = 2 * (len(offline) if streams else len(expert[::every]) + SAMPLE)
     with console.progress("Comparing transitions", total) as advance:
-        measured = distances(expert, ours, offline, theirs, every, advance)
+        if streams:
+            measured = streamed_distances(expert, ours, offline, every, advance)
+        else:
+            measured = distances(expert, ours, offline, groups(logs), every, advance)
     distance, neighbour, spacing, sparse = measured
     episode = expert_episodes.step_episodes
     step = expert_episodes.step_numbers
@@ -95,14 +108,61 @@ def distances(
     offline_group: Int64[np.ndarray, " _"],
     every: int = 1,
     advance: console.Advance = lambda n: None,
-) -> tuple[Float64[np.ndarray, " n"], Int64[np.ndarray, " n"], Float64[np.ndarray, " n"], float]:
+) -> Measured:
     """The distance of every n-th demonstrated pair, its neighbour, the spacing there, its limit."""
     distance, neighbour = nearest(expert[::every], offline, advance=advance)
     spacing, usual = spacings(offline, offline_group, neighbour, advance)
-    _, shown = spacings(expert, expert_group, neighbour[:0], advance)
-    # At least a quarter, because demonstrations may be nearly copies of each other.
-    sparse = float(np.clip(shown, usual / 4, usual))
+    sparse = _sparse(expert, expert_group, usual, advance)
     return distance, neighbour, np.minimum(spacing, sparse), sparse
+
+
+def streamed_distances(
+    expert: Pairs,
+    expert_group: Int64[np.ndarray, " _"],
+    offline: LoggedPairs,
+    every: int = 1,
+    advance: console.Advance = lambda n: None,
+) -> Measured:
+    """The same for offline pairs that pass by in blocks."""
+
+    def find(queries: Pairs, own: Int64[np.ndarray, "n 2"], first: int) -> Search:
+        """The neighbours; those of queries from number `first` on are other pairs than they."""
+        search = Search(queries, own=own, different=np.arange(first, len(queries)))
+        for block in offline.blocks():
+            search.add(block)
+            advance(len(block))
+        return search
+
+    shown = expert[::every]
+    drawn = _drawn(offline)
+    nothing = np.zeros((len(shown), 2), np.int64)
+    own = np.concatenate([nothing, own_group(offline.episodes, drawn)])
+    near = find(np.concatenate([shown, offline.take(drawn)]), own, len(shown))
+    distance, alone = np.split(near.distance, [len(shown)])
+    usual = float(np.quantile(alone, SPARSE, method="higher"))
+    where, back = np.unique(near.index[: len(shown)], return_inverse=True)
+    spacing = find(offline.take(where), own_group(offline.episodes, where), 0).distance[back]
+    sparse = _sparse(expert, expert_group, usual)
+    return distance, where[back], np.minimum(spacing, sparse), sparse
+
+
+def _drawn(offline: LoggedPairs) -> Int64[np.ndarray, " k"]:
+    """Random steps whose pairs differ, to find the limit of the spacing."""
+    random = np.random.default_rng(0)
+    drawn = np.sort(random.choice(len(offline), min(SAMPLE, len(offline)), replace=False))
+    return drawn[distinct_rows(offline.take(drawn))[0]]
+
+
+def _sparse(
+    expert: Pairs,
+    group: Int64[np.ndarray, " _"],
+    usual: float,
+    advance: console.Advance = lambda n: None,
+) -> float:
+    """The limit of the spacing, which is `usual` or less."""
+    _, shown = spacings(expert, group, np.arange(0), advance)
+    # At least a quarter, because demonstrations may be nearly copies of each other.
+    return float(np.clip(shown, usual / 4, usual))
 
 
 def groups(episodes: Episodes) -> Int64[np.ndarray, " steps"]:
@@ -112,6 +172,17 @@ def groups(episodes: Episodes) -> Int64[np.ndarray, " steps"]:
     pieces = -(-PIECES // len(episodes))
     piece = episodes.step_numbers * pieces // episodes.lengths[episodes.step_episodes]
     return episodes.step_episodes * pieces + piece
+
+
+def own_group(
+    episodes: Episodes, steps: Int64[np.ndarray, " n"]
+) -> Int64[np.ndarray, "n 2"]:
+    """The first step of each step's group, and the first step after that group."""
+    pieces = 1 if len(episodes) >= PIECES else -(-PIECES // len(episodes))
+    inside = -(-episodes.lengths[:, None] * np.arange(pieces) // pieces)
+    starts = (episodes.step_starts[:, None] + inside).ravel()
+    after = np.searchsorted(starts, steps, side="right")
+    return np.stack([starts[after - 1], np.append(starts, episodes.steps)[after]], axis=1)
 
 
 def parts(coverage: Coverage, expert: Episodes) -> list[Part]:

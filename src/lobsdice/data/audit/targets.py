@@ -46,7 +46,7 @@ def targets(offline: Episodes) -> list[Target]:
         return []
     steps = np.arange(min(offline.steps, COMPARED)) * offline.steps // min(offline.steps, COMPARED)
     actions = offline.actions[steps]
-    rows = offline.step_rows[steps]
+    rows = steps + offline.episode_of(steps)
     now, then = offline.observations[rows], offline.observations[rows + 1]
     names = offline.observation_names or tuple(map(str, range(offline.state_size)))
     called = offline.action_space.names or tuple(map(str, range(actions.shape[1])))
