@@ -2,6 +2,7 @@
 
 python benchmarks/scaling.py fleets [--fleets 4] [--workers 1 2] [--steps 2000] [--wait 10]
 python benchmarks/scaling.py devices [--runs 8] [--devices 1 2] [--steps 400]
+python benchmarks/scaling.py rows [--rows 1000000 10000000] [--folder .]
 
 `fleets` trains the same fleets with `local` and with Ray, some at a time, and prints the seconds
 from the command to the last result. The efficiency is that of `local` with one worker, divided by
@@ -11,11 +12,17 @@ train but wait some seconds, which shows what executors cost even on a busy mach
 `devices` prints milliseconds a step of a fleet that is divided among devices. A processor can have
 several virtual ones, which share its cores, so that this shows the cost of dividing and no gain.
 
+`rows` writes logs of so many steps as columns, and compares them with 5,000 demonstrated pairs: it
+prints the seconds of the audit's coverage and of nearest-pair rewards, by the clock and of the
+processor, and the largest memory. Pages of mapped files count in it, though the system can take
+them back at any time; `anonymous` memory is what the program needs.
+
 Sizes are Hopper's (11 numbers a state, 3 an action), batch 512, networks of 256 x 256.
 """
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -23,16 +30,23 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import tyro
 
 from lobsdice import Episodes, LobsDICE
-from lobsdice.data.formats import write
+from lobsdice.data.audit.coverage import groups, streamed_distances
+from lobsdice.data.formats import read, write
+from lobsdice.data.formats.mapped import write_parts
+from lobsdice.data.logged import LoggedPairs
+from lobsdice.data.normaliser import fit_normaliser
+from lobsdice.data.prepare import observations
 from lobsdice.executors.job import Executor, Job
 from lobsdice.executors.local import Local
 from lobsdice.executors.ray import Ray, connected
 from lobsdice.executors.train import job_of
+from lobsdice.rewards.nearest import distances
 from lobsdice.training.engine import Options
 from lobsdice.training.recipe import Recipe
 
@@ -117,18 +131,71 @@ class Chunk:
         print(json.dumps(row | {"runs": self.runs, "ms_a_step": round(milliseconds, 2)}))
 
 
+@dataclass(frozen=True)
+class Rows:
+    """Logs of more and more steps, which pass the demonstrations by."""
+
+    rows: tuple[int, ...] = (1_000_000, 10_000_000)
+    folder: Path = Path()
+
+    def __call__(self) -> None:
+        for count in self.rows:
+            with tempfile.TemporaryDirectory(dir=self.folder) as folder:
+                path = Path(folder) / "logs.columns"
+                write_parts(path, (noise(200, 1000, i) for i in range(count // 200_000)))
+                for what in ("coverage", "rewards"):
+                    command = [sys.executable, __file__, "pass", "--path", str(path)]
+                    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+                    subprocess.run([*command, "--what", what], env=environment, check=True)
+
+
+@dataclass(frozen=True)
+class Pass:
+    """The program of `rows`: one pass of all logs, or two for the coverage."""
+
+    path: Path
+    what: Literal["coverage", "rewards"]
+
+    def __call__(self) -> None:
+        logs, expert = read(self.path), noise(5, 1000, 10**6)
+        logged = LoggedPairs(logs, fit_normaliser(logs))
+        shown = observations(expert, normaliser=logged.normaliser).pairs
+        begin, used = time.monotonic(), time.process_time()
+        if self.what == "coverage":
+            streamed_distances(shown, groups(expert), logged)
+        else:
+            for block in logged.blocks():
+                distances(block, shown)
+        row = {
+            "what": self.what,
+            "rows": len(logged),
+            "seconds": round(time.monotonic() - begin, 1),
+            "processor": round(time.process_time() - used, 1),
+            "memory_MB": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3),
+            "anonymous_MB": anonymous(),
+        }
+        print(json.dumps(row), flush=True)
+
+
+def anonymous() -> int:
+    """The memory of this process now, in MB, without pages of files."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) // 1000
+
+
+def noise(count: int, length: int, seed: int) -> Episodes:
+    """Episodes of noise."""
+    random = np.random.default_rng(seed)
+    return Episodes.from_arrays(
+        random.standard_normal((count * (length + 1), 11), np.float32),
+        lengths=np.full(count, length),
+        actions=2 * random.random((count * length, 3), np.float32) - 1,
+    )
+
+
 def recordings() -> tuple[Episodes, Episodes]:
     """Demonstrations and logs of noise."""
-    random = np.random.default_rng(0)
-
-    def episodes(count: int) -> Episodes:
-        return Episodes.from_arrays(
-            random.normal(size=(count * 101, 11)).astype(np.float32),
-            lengths=[100] * count,
-            actions=random.uniform(-1, 1, (count * 100, 3)).astype(np.float32),
-        )
-
-    return episodes(5), episodes(200)
+    return noise(5, 100, 0), noise(200, 100, 1)
 
 
 def make_job(folder: Path, steps: int, *, seeds: int) -> Job:
@@ -149,4 +216,5 @@ def make_job(folder: Path, steps: int, *, seeds: int) -> Job:
 
 
 if __name__ == "__main__":
-    tyro.extras.subcommand_cli_from_dict({"fleets": Fleets, "devices": Devices, "chunk": Chunk})()
+    commands = {"fleets": Fleets, "devices": Devices, "chunk": Chunk, "rows": Rows, "pass": Pass}
+    tyro.extras.subcommand_cli_from_dict(commands)()

@@ -23,6 +23,7 @@ HERE = {
     "include_log_monitor": False,
 }
 
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     """A cluster of two nodes, each with room for one fleet."""

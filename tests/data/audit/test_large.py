@@ -78,7 +78,7 @@ def test_spacings_of_repeated_pairs_are_those_of_brute_force():
 
 def test_an_audit_of_columns_on_the_disk_covers_what_one_in_memory_does(tmp_path, monkeypatch):
     expert, offline = wandering(5, 1), wandering(40, 2)
-    expert = replace(expert, observations=expert.observations + np.float32([0, 2]))
+    expert = replace(expert, observations=expert.observations + np.array([0, 2], np.float32))
     offline = replace(offline, rewards=np.ones(offline.steps, np.float32))
     whole = audit(expert, offline)
     monkeypatch.setattr("lobsdice.data.audit.WHOLE", 800)

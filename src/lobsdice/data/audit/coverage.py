@@ -174,9 +174,7 @@ def groups(episodes: Episodes) -> Int64[np.ndarray, " steps"]:
     return episodes.step_episodes * pieces + piece
 
 
-def own_group(
-    episodes: Episodes, steps: Int64[np.ndarray, " n"]
-) -> Int64[np.ndarray, "n 2"]:
+def own_group(episodes: Episodes, steps: Int64[np.ndarray, " n"]) -> Int64[np.ndarray, "n 2"]:
     """The first step of each step's group, and the first step after that group."""
     pieces = 1 if len(episodes) >= PIECES else -(-PIECES // len(episodes))
     inside = -(-episodes.lengths[:, None] * np.arange(pieces) // pieces)
