@@ -69,9 +69,16 @@ def test_held_out_places_are_the_same_in_the_pool_and_in_the_logs(blocks):
     np.testing.assert_array_equal(np.arange(blocks.slots * UNIT) % UNIT, blocks.numbers(3) % UNIT)
 
 
-def test_a_pool_has_whole_blocks_of_which_a_tenth_changes(logs):
-    found = divide(logs, fit_normaliser(logs), 12_000)
-    assert (found.size, found.slots, found.fresh) == (UNIT, 22, 2)
+@pytest.mark.parametrize(
+    ("steps", "size", "slots", "fresh"),
+    [(12_000, UNIT, 22, 11), (600_000, 2 * UNIT, 582, 97), (10**7, 4 * UNIT, 4880, 488)],
+)
+def test_a_pool_has_whole_blocks_of_which_a_tenth_changes_or_many(logs, steps, size, slots, fresh):
+    found = divide(logs, fit_normaliser(logs), steps)
+    assert (found.size, found.slots, found.fresh) == (size, slots, fresh)
+
+
+def test_a_pool_has_at_least_two_blocks(logs):
     with pytest.raises(LobsDICEError, match="at least 1024 steps"):
         divide(logs, fit_normaliser(logs), 500)
 

@@ -22,10 +22,12 @@ from lobsdice.errors import LobsDICEError
 
 #: The steps of a block are a multiple of this, in which training holds out the same rows of all.
 UNIT = 512
-#: The largest block, and the fewest blocks of a pool.
-LARGEST, FEWEST = 4 * UNIT, 20
-#: The share of the pool that changes at a time.
-CHANGE = 0.1
+#: The largest block, and the fewest blocks of a pool, unless it is small. Steps of a block are
+#: alike: a pool of few blocks shows little of the logs.
+LARGEST, FEWEST = 4 * UNIT, 500
+#: The share of the pool that changes at a time, but at least so many steps, and at most half. In a
+#: small pool that changes slowly, training would draw each step hundreds of times in a row.
+CHANGE, MANY = 0.1, 100_000
 
 Numbers = Int64[np.ndarray, " n"]
 
@@ -127,5 +129,5 @@ def divide(episodes: Episodes, normaliser: Normaliser, pool: int) -> Blocks:
         raise LobsDICEError(f"`pool` is {pool}; it must be at least {2 * UNIT} steps")
     size = min(LARGEST, max(UNIT, pool // FEWEST // UNIT * UNIT))
     slots = pool // size
-    fresh = max(1, round(CHANGE * slots))
+    fresh = min(max(round(CHANGE * slots), MANY // size), slots // 2)
     return Blocks(episodes, normaliser, size, slots // fresh * fresh, fresh)
