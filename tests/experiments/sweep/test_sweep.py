@@ -143,7 +143,7 @@ def test_an_axis_goes_from_the_smallest_value_to_the_largest():
 
 def test_studies_of_two_programs_share_a_journal(tmp_path):
     space = {"x": Range(0.0, 1.0, False)}
-    one, other = (open_study(tmp_path, space, larger_is_better=True, seed=seed) for seed in (0, 1))
+    one, other = (open_study(tmp_path, space, larger_is_better=True) for _ in range(2))
     assert (list(one.ask(2)), list(other.ask(1))) == ([0, 1], [2])
     assert one.keep({0: 1.0, 1: 2.0}, 5) == [1]
     assert other.keep({2: 3.0}, 5) == [2]
@@ -151,6 +151,19 @@ def test_studies_of_two_programs_share_a_journal(tmp_path):
     other.tell(2, float("nan"))
     states = {row["setting"]: row["state"] for row in one.rows()}
     assert states == {0: "running", 1: "complete", 2: "fail"} and other.unfinished() == {0}
+
+
+def test_programs_that_begin_together_try_different_settings(tmp_path):
+    """A study draws the same settings again in another folder, if they are asked for alike."""
+    space = {"alpha": Range(0.01, 1.0, log=True), "width": Choice((8, 16))}
+
+    def tried(folder):
+        both = [open_study(folder, space, larger_is_better=True) for _ in range(2)]
+        return [study.ask(4) for study in both]
+
+    one, other = found = tried(tmp_path / "a")
+    assert len({setting["alpha"] for setting in (one | other).values()}) == 8
+    assert tried(tmp_path / "b") == found
 
 
 def test_rungs_grow_threefold_and_end_with_the_last_step():

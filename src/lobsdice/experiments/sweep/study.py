@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lobsdice.errors import require
-from lobsdice.experiments.sweep.space import Choice, Range, Setting, Space
+from lobsdice.experiments.sweep.space import Range, Setting, Space
 
 JOURNAL = "study.journal"
 #: Of the settings that reach a rung, one in this many goes on.
@@ -26,9 +26,19 @@ class Study:
 
     def ask(self, count: int) -> dict[int, Setting]:
         """New settings, by their numbers."""
-        distributions = {name: _distribution(values) for name, values in self.space.items()}
-        trials = [self.study.ask(distributions) for _ in range(count)]
-        return {trial.number: dict(trial.params) for trial in trials}
+        return dict(self._ask() for _ in range(count))
+
+    def _ask(self) -> tuple[int, Setting]:
+        trial = self.study.ask()
+        # The journal gives each number once. So programs that share a study, and those that go on
+        # with one, draw settings of their own.
+        self.study.sampler = _sampler(trial.number)
+        for name, values in self.space.items():
+            if isinstance(values, Range):
+                trial.suggest_float(name, values.low, values.high, log=values.log)
+            else:
+                trial.suggest_categorical(name, values.values)
+        return trial.number, dict(trial.params)
 
     def place(self, number: int, folder: str, run: int) -> None:
         """Note the folder of a setting's runs, and the number of the first."""
@@ -106,7 +116,7 @@ class Study:
         return optuna.trial.TrialState
 
 
-def open_study(folder: Path, space: Space, *, larger_is_better: bool, seed: int) -> Study:
+def open_study(folder: Path, space: Space, *, larger_is_better: bool) -> Study:
     """Open the study of a folder, or begin it."""
     optuna = require("optuna", needed_by="lobsdice sweep", extra="sweep")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -117,8 +127,6 @@ def open_study(folder: Path, space: Space, *, larger_is_better: bool, seed: int)
     backend = journal.JournalFileBackend(path, lock_obj=journal.JournalFileOpenLock(path))
     found = optuna.create_study(
         storage=optuna.storages.JournalStorage(backend),
-        # Programs that share a study must not all begin with the same settings.
-        sampler=optuna.samplers.TPESampler(seed=seed, constant_liar=True),
         study_name="sweep",
         direction="maximize" if larger_is_better else "minimize",
         load_if_exists=True,
@@ -126,9 +134,7 @@ def open_study(folder: Path, space: Space, *, larger_is_better: bool, seed: int)
     return Study(found, space, larger_is_better)
 
 
-def _distribution(values: Range | Choice) -> Any:
-    from optuna.distributions import CategoricalDistribution, FloatDistribution
+def _sampler(seed: int) -> Any:
+    import optuna
 
-    if isinstance(values, Range):
-        return FloatDistribution(values.low, values.high, log=values.log)
-    return CategoricalDistribution(values.values)
+    return optuna.samplers.TPESampler(seed=seed, constant_liar=True)

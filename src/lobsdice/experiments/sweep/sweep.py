@@ -10,7 +10,6 @@ A round that was interrupted goes on with the next command.
 """
 
 import json
-import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -218,12 +217,7 @@ def sweep(
     folder = recipe.out
     plain = {k: v for k, v in recipe.to_plain().items() if k not in NOT_CLAIMED}
     claim(folder, json.loads(json.dumps({"space": space, "recipe": plain})))
-    study = open_study(
-        folder,
-        space,
-        larger_is_better=recipe.environment is not None,
-        seed=int.from_bytes(os.urandom(4)) if (folder / ROUNDS).exists() else 0,
-    )
+    study = open_study(folder, space, larger_is_better=recipe.environment is not None)
     steps = recipe.training.steps
     found = Sweep(folder, recipe, plan, study, executor, every or max(1, steps // 27))
     found.run()
