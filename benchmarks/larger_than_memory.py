@@ -76,13 +76,15 @@ class Train:
         options = Options(steps=self.steps * (self.chunks + 1))
         progress, times = iterate(make_fleet(LobsDICE(), data, 1, options), every=self.steps), []
         for _ in range(self.chunks + 1):
-            started = time.perf_counter()
+            started, used = time.perf_counter(), time.process_time()
             next(progress)
-            times.append(1e3 * (time.perf_counter() - started) / self.steps)
+            spent = time.perf_counter() - started, time.process_time() - used
+            times.append([1e3 * seconds / self.steps for seconds in spent])
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+        (best, used), (middle, _) = np.min(times[1:], axis=0), np.median(times[1:], axis=0)
         print(
-            f"pool {self.pool}: {min(times[1:]):.3f} ms a step at best, "
-            f"{np.median(times[1:]):.3f} in the middle; prepared in {prepared:.1f} s; "
+            f"pool {self.pool}: {best:.3f} ms a step at best, {middle:.3f} in the middle, "
+            f"{used:.3f} of the processor at best; prepared in {prepared:.1f} s; "
             f"largest resident memory {peak:.2f} GB, pages of files included"
         )
 

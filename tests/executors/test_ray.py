@@ -1,9 +1,15 @@
 """Fleets on Ray."""
 
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+from lobsdice.errors import LobsDICEError
+from lobsdice.executors.ray import knock
 
 #: Seconds for one test of the cluster, and for all.
 ONE, ALL = 400, 600
@@ -27,6 +33,16 @@ def test_who_waits_for_ray_too_long_is_told_so():
     assert (found.returncode, found.stderr) == (-signal.SIGKILL, "error: no answer\n")
     found = limited("with limited(60, 'no answer'): print('yes')")
     assert (found.returncode, found.stdout, found.stderr) == (0, "yes\n", "")
+
+
+def test_an_address_where_nothing_listens_is_refused_at_once():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        knock(address)
+    with pytest.raises(LobsDICEError, match=f"no Ray cluster at {address}: .*refused"):
+        knock(address)
+    knock("auto")
+    knock("ray://head:10001")
 
 
 def limited(code: str) -> subprocess.CompletedProcess[str]:

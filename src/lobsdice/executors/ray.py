@@ -7,6 +7,7 @@ while it trains. A task only carries paths and references.
 
 import os
 import secrets
+import socket
 import subprocess
 import sys
 import time
@@ -43,8 +44,8 @@ ALONE = {
     "RAY_prestart_worker_first_driver": "0",
     "RAY_worker_register_timeout_seconds": "180",
 }
-#: The most seconds until a cluster answers.
-ANSWER = 300.0
+#: The most seconds until a machine accepts a connection, and until its cluster answers.
+KNOCK, ANSWER = 20.0, 300.0
 #: A program that ends the process with the number argv[1], with the sentence argv[3], unless its
 #: standard input closes within argv[2] seconds.
 WATCHDOG = """
@@ -215,6 +216,8 @@ def connected() -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
+    if address:
+        knock(address)
     alone: dict[str, Any] = {"address": "local", "num_cpus": cores(), "include_dashboard": False}
     options = {"address": address} if address else alone | {"_node_ip_address": LOOPBACK}
     try:
@@ -225,6 +228,17 @@ def connected() -> Iterator[Any]:
         raise LobsDICEError(f"there is no Ray cluster at {address}: {error}") from error
     finally:
         ray.shutdown()
+
+
+def knock(address: str) -> None:
+    """Raise an error if nothing listens at HOST:PORT. Ray would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if "/" in host or not port.isdigit():  # another way to name a cluster
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=KNOCK).close()
+    except OSError as error:
+        raise LobsDICEError(f"there is no Ray cluster at {address}: {error}") from error
 
 
 @contextmanager
