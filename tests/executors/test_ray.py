@@ -19,7 +19,7 @@ def test_a_real_cluster_of_two_nodes(tmp_path):
     """All tests of `ray_cluster.py` pass; if Ray hangs, the process ends and says where."""
     tests = Path(__file__).with_name("ray_cluster.py")
     limits = (f"faulthandler_timeout={ONE}", "faulthandler_exit_on_timeout=true")
-    options = ["-p", "no:xdist", "-x", "-o", "addopts=", "-o", limits[0], "-o", limits[1]]
+    options = ["-x", "-o", "addopts=", "-o", limits[0], "-o", limits[1]]
     command = [sys.executable, "-m", "pytest", tests, *options, f"--basetemp={tmp_path / 'ray'}"]
     found = subprocess.run(command, capture_output=True, text=True, timeout=ALL)
     assert found.returncode == 0, found.stdout + found.stderr
