@@ -359,7 +359,7 @@ def interval(values: Sequence[float]) -> str:
 
 
 def recommendations(worlds: Sequence[dict[str, np.ndarray]]) -> str:
-    """How many policies were recommended, and how many of these and of the others work."""
+    """The numbers of recommended and of other policies, and of those that work among each."""
     score, taken = (np.concatenate([w[key] for w in worlds]) for key in ("score", "recommended"))
     yes, no = score[taken > 0], score[taken == 0]
     return (

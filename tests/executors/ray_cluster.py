@@ -43,7 +43,7 @@ def cluster(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory) -> dict[str, bytes]:
-    """What a fleet ends with in this process."""
+    """The files that a fleet ends with in this process."""
     return whole(tmp_path_factory.mktemp("whole") / "fleet")
 
 

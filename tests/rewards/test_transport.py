@@ -14,7 +14,7 @@ def costs(rng, n, m, spread=1.0):
 
 
 def paid(cost, **options):
-    """What each row pays; states whose products are 1 - C stand for any costs C."""
+    """The cost of each row; states whose products are 1 - C stand for any costs C."""
     states = np.eye(cost.shape[1], dtype=np.float32)
     return transport_costs(1 - cost, states, **options)
 

@@ -256,7 +256,7 @@ def limited(seconds: float, sentence: str) -> Iterator[None]:
 
 
 def unanswered(address: str | None) -> str:
-    """What to tell when a cluster does not answer."""
+    """The sentence for a cluster that does not answer."""
     said = f"the Ray cluster at {address}" if address else "Ray on this machine"
     started = ", ".join(f"{name}={value}" for name, value in ALONE.items() if "worker" in name)
     return (

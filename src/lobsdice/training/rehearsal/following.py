@@ -16,7 +16,7 @@ STEPS, STARTS = 5, 200
 
 
 def following(shown: Shown, policy: Policy, *, seed: int = 0) -> float:
-    """How well a policy follows the demonstrations for a few steps: from 0 to 1.
+    """The closeness of a policy to the demonstrations over a few steps: from 0 to 1.
 
     It is 1 / (1 + d/m). Here d is the mean distance of its states from those of the demonstration
     at the same time, and m is how far the demonstration moves in that time. So a policy that stands

@@ -52,7 +52,7 @@ class Verdict:
     """The share of episodes that end as the demonstrations do, and hardly more often at each place:
     see `Comparison.arrived`."""
     following: float
-    """How well it follows the demonstrations for a few steps from demonstrated states: 0 to 1."""
+    """The closeness to demonstrations over a few steps from their states: 0 to 1."""
     shared_ends: float
     """The share of demonstrations that end as another one does; 1 if they do not end."""
     ending: bool
@@ -129,7 +129,7 @@ def score_of(facts: dict[str, Any]) -> float:
 
 
 def nearness_of(facts: dict[str, Any]) -> float:
-    """How near the demonstrations the episodes stay, if they also cover them: from 0 to 1.
+    """The nearness of the episodes to the demonstrations, if they also cover them: from 0 to 1.
 
     A policy that lingers at one demonstrated place is near, but its pairs are spread otherwise.
     """
@@ -137,7 +137,7 @@ def nearness_of(facts: dict[str, Any]) -> float:
 
 
 def arrival_of(facts: dict[str, Any]) -> float:
-    """How often episodes end as demonstrations do, where demonstrations themselves have 1."""
+    """The rate of ends like those of demonstrations, where demonstrations themselves have 1."""
     return min(1.0, facts["arrived"] / facts["shared_ends"])
 
 
