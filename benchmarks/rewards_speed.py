@@ -2,11 +2,12 @@
 
     OPENBLAS_NUM_THREADS=1 python benchmarks/rewards_speed.py [--rows 1000000] [--episodes 2000]
 
-With that variable our own threads, one a core, do the work; `lobsdice train` sets it. The sizes are
-a million pairs of width 34 against 5,000 demonstrated ones, and 2,000 episodes of 1,000 steps (11
-numbers per state) against five demonstrations. Optimal transport depends on how alike episodes are.
-So they are of three kinds: noisy copies of a demonstration, the same motion out of phase, and
-noise. The load of the machine is printed, and the time of its processors that was used.
+With that variable our own threads, one a core, search neighbours; `lobsdice train` sets it. Optimal
+transport does not depend on it. The sizes are a million pairs of width 34 against 5,000
+demonstrated ones, and 2,000 episodes of 1,000 steps (11 numbers per state) against five
+demonstrations. Optimal transport depends on how alike episodes are. So they are of three kinds:
+noisy copies of a demonstration, the same motion out of phase, and noise. The load of the machine is
+printed, and the time of its processors that was used.
 """
 
 import os
