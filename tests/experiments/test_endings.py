@@ -112,10 +112,16 @@ def test_hyperparameters_reach_the_algorithms_that_have_them():
     lobsdice, bc = (describe(given.algorithm(name)) for name in ("lobsdice", "bc"))
     wanted = {"ratio_penalty": 0.5, "alpha": 0.2, "gamma": 0.9, "nu_rate": 0.25, "width": 7}
     assert wanted.items() <= lobsdice.items() and bc["width"] == 7
-    with pytest.raises(
-        LobsDICEError, match="none of the algorithms has the hyperparameter 'nu_rate'"
-    ):
-        given.check([Arm("bc", "bc", "restart")])
+
+
+def test_hyperparameters_that_no_algorithm_has_are_refused_and_those_of_others_are_not(capsys):
+    clone = [Arm("bc", "bc", "restart")]
+    Settings(set=("width=7",)).check(clone)
+    assert not capsys.readouterr().err
+    Settings(set=("nu-rate=0.25",)).check(clone)  # as lobsdice in the same folder has it
+    assert "nu_rate changes nothing here" in capsys.readouterr().err
+    with pytest.raises(LobsDICEError, match="no algorithm has the hyperparameter 'nu_rat'"):
+        Settings(set=("nu-rat=0.25",)).check(clone)
 
 
 def test_an_arm_may_have_hyperparameters_of_its_own():

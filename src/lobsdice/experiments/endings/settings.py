@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from lobsdice import console
 from lobsdice.environments.tasks.table import WORLDS
 from lobsdice.errors import LobsDICEError
 from lobsdice.experiments.control.grid import check_names
@@ -193,11 +194,19 @@ class Settings:
         return {key: x for key, x in named.items() if x is not None} | _assignments(self.set)
 
     def check(self, arms: list[Arm]) -> None:
-        """Raise if `set` names a hyperparameter that no arm has."""
-        known = {name for arm in arms for name in _names(self.algorithm(arm.algorithm, arm.set))}
+        """Raise if `set` names a hyperparameter that no algorithm has; warn if no arm has it.
+
+        The arms of a folder may be run one by one, and share the settings.
+        """
+        from lobsdice.algorithms import ALGORITHMS
+
+        here = {name for arm in arms for name in _names(self.algorithm(arm.algorithm, arm.set))}
+        anywhere = {name for algorithm in ALGORITHMS.values() for name in _names(algorithm)}
         for name in _assignments(self.set):
-            if name not in known:
-                raise LobsDICEError(f"none of the algorithms has the hyperparameter {name!r}")
+            if name not in anywhere:
+                raise LobsDICEError(f"no algorithm has the hyperparameter {name!r}")
+            if name not in here:
+                console.warn(f"{name} changes nothing here: none of these algorithms has it")
 
 
 def _assignments(texts: Sequence[str]) -> dict[str, str]:
