@@ -13,6 +13,12 @@ def test_a_folder_is_claimed_once_and_by_the_same_settings_again(tmp_path):
         claim(tmp_path / "new", {"steps": 8, "sizes": [1], "seeds": 3})
 
 
+def test_a_setting_inside_of_another_is_named(tmp_path):
+    claim(tmp_path, {"recipe": {"steps": 8, "read": {}}})
+    with pytest.raises(LobsDICEError, match=r"\(recipe.steps differ\)"):
+        claim(tmp_path, {"recipe": {"steps": 9, "read": {}}})
+
+
 def test_settings_may_differ_where_that_does_no_harm(tmp_path):
     claim(tmp_path, {"steps": 8, "every": 1})
     check_alike(tmp_path, {"steps": 8, "every": 2}, apart_from={"every"})

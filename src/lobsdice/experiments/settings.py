@@ -1,6 +1,7 @@
 """The settings of an experiment, kept in its folder so that results of different ones never mix."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,4 +35,14 @@ def check_alike(folder: Path, settings: dict[str, Any], *, apart_from: set[str])
 
 
 def _differing(folder: Path, settings: dict[str, Any]) -> list[str]:
-    return sorted(differences([json.loads((folder / SETTINGS).read_text()), settings]))
+    kept = json.loads((folder / SETTINGS).read_text())
+    return sorted(differences([_flat(kept), _flat(settings)]))
+
+
+def _flat(tree: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """The values below all keys; an empty branch is a value."""
+    found = {}
+    for key, value in tree.items():
+        branch = isinstance(value, Mapping) and value
+        found |= _flat(value, f"{above}{key}.") if branch else {f"{above}{key}": value}
+    return found

@@ -223,6 +223,7 @@ def test_training_may_be_quiet_and_without_an_audit(lobsdice, world, tmp_path):
     result = lobsdice(*small(world, "--out", tmp_path / "b", "--quiet"))
     assert (result.code, result.err) == (0, "")
     assert result.out == f"policies: {tmp_path / 'b' / 'policies'}\n"
+    assert lobsdice("resume", tmp_path / "b", "--quiet") == result
 
 
 def test_demonstrations_need_no_actions_if_a_model_infers_them(lobsdice, world, tmp_path):

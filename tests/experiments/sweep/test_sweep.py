@@ -127,6 +127,18 @@ def test_a_sweep_that_is_complete_is_not_repeated(done):
         sweep(done.recipe, read_space(SPACE[:1], done.recipe), PLAN, every=EVERY)
 
 
+def test_a_sweep_may_be_quiet_and_go_on_with_other_jobs(tmp_path, capfd):
+    mine = recipe(tmp_path)
+    files = ["--expert", *mine.expert, "--offline", *mine.offline, "--out", str(mine.out)]
+    sizes = "--steps 2 --batch-size 8 --width 8 --settings 1 --rungs 1 --space average=0,0.9"
+    command = ["sweep", "bc", *files, *sizes.split()]
+    assert main([*command, "--quiet"]) == 0
+    assert capfd.readouterr().err == ""
+    assert main([*command, "--jobs", "2"]) == 0
+    assert main([*command[:-1], "average=0,0.5"]) == 2
+    assert "other settings (space.average" in capfd.readouterr().err
+
+
 def test_a_page_shows_all_settings_and_what_matters(done, capsys):
     assert main(["report", str(done.folder)]) == 0
     page = (done.folder / "report.html").read_text()

@@ -36,9 +36,16 @@ class Resume:
     """Also log to this Weights & Biases project."""
     json: bool = False
     """Print the outcome as JSON."""
+    quiet: bool = False
+    """Print only warnings and the outcome: no progress, no messages."""
     where: Where = field(default_factory=Where)
 
     def __call__(self) -> None:
+        with console.quiet(self.quiet):
+            self.go_on()
+
+    def go_on(self) -> None:
+        """Train on, and print the outcome."""
         found = read_recipe(self.folder)
         self.check_environment(found)
         recipe = replace(

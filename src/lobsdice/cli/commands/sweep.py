@@ -37,6 +37,8 @@ class Sweep(Recipe):
     jobs: int | None = None
     """Fleets to train at the same time, of those of a round that differ in whole numbers or
     switches."""
+    quiet: bool = False
+    """Print only warnings and the tables: no progress, no messages."""
     plan: Plan = field(default_factory=Plan)
     where: Where = field(default_factory=Where)
 
@@ -45,7 +47,8 @@ class Sweep(Recipe):
             raise LobsDICEError(f"{self.task} has its own environment; leave --env out")
         executor = self.where.executor(self.out, self.jobs)
         space = read_space(self.space, self)
-        paths = sweep(self, space, self.plan, executor=executor, every=self.every)
+        with console.quiet(self.quiet):
+            paths = sweep(self, space, self.plan, executor=executor, every=self.every)
         rows = read_rows(paths[0])
         if self.json:
             return output.print_json(rows)

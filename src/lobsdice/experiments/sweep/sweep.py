@@ -12,7 +12,7 @@ A round that was interrupted goes on with the next command.
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -157,7 +157,7 @@ class Sweep:
                 try:
                     program.train(path, rung)
                 except LobsDICEError as error:
-                    console.say(f"warning: {path.name} failed: {error}")
+                    console.warn(f"{path.name} failed: {error}")
             return
         files = recipe_files(self.recipe)
         jobs = [
@@ -202,7 +202,7 @@ class Sweep:
 
 def _warn(path: Path, status: int) -> None:
     if status:
-        console.say(f"warning: {path.name} failed (exit status {status}); see {path}/log.txt")
+        console.warn(f"{path.name} failed (exit status {status}); see {path}/log.txt")
 
 
 def sweep(
@@ -215,8 +215,7 @@ def sweep(
 ) -> list[Path]:
     """Search for hyperparameters in the folder of a recipe; return the tables that were written."""
     folder = recipe.out
-    plain = {k: v for k, v in recipe.to_plain().items() if k not in NOT_CLAIMED}
-    claim(folder, json.loads(json.dumps({"space": space, "recipe": plain})))
+    claim(folder, json.loads(json.dumps({"space": space, "recipe": _claimed(recipe)})))
     study = open_study(folder, space, larger_is_better=recipe.environment is not None)
     steps = recipe.training.steps
     found = Sweep(folder, recipe, plan, study, executor, every or max(1, steps // 27))
@@ -225,4 +224,10 @@ def sweep(
 
 
 #: Parts of a recipe that results do not depend on.
-NOT_CLAIMED = ("out", "json", "devices", "tensorboard", "wandb", "where", "paper", "plan", "space")
+NOT_CLAIMED = ("out", "json", "devices", "tensorboard", "wandb")
+
+
+def _claimed(recipe: Recipe) -> dict[str, Any]:
+    """What results depend on; not the options of a command that hands itself over as a recipe."""
+    parts = {"name", *(f.name for f in fields(Recipe))}.difference(NOT_CLAIMED)
+    return {key: x for key, x in recipe.to_plain().items() if key in parts}
