@@ -2,6 +2,8 @@
 
 import json
 import math
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +76,21 @@ def print_rows(rows: list[Report], columns: tuple[str, ...]) -> None:
     for row in rows:
         _add_row(table, *(_text(row[name]) for name in columns))
     console.out.print(table)
+
+
+def name_folders(folders: Sequence[str | Path], others: int) -> list[str]:
+    """Return names of folders for a table whose other columns take so many characters.
+
+    If a name is too long for the terminal, the folder in which all lie is printed before and left
+    out of the names.
+    """
+    names = [str(folder) for folder in folders]
+    if max(map(len, names), default=0) <= console.out.width - others:
+        return names
+    paths = [os.path.abspath(name) for name in names]
+    shared = os.path.commonpath([os.path.dirname(path) for path in paths])
+    console.show(f"folders in {shared}:")
+    return [os.path.relpath(path, shared) for path in paths]
 
 
 def print_written(paths: list[Path]) -> None:

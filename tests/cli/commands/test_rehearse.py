@@ -51,6 +51,16 @@ def test_the_policy_that_works_is_recommended_in_three_sentences(folder, capsys)
     assert first["works"] and not second["works"]
 
 
+def test_names_of_policies_in_the_table_are_short_and_whole(folder, capsys, monkeypatch):
+    main(["select", str(folder / "bad"), str(folder / "good")])
+    said, _, table = capsys.readouterr().out.partition("\n")
+    assert said == f"folders in {folder}:" and " good last-0 " in table and " bad last-0 " in table
+    monkeypatch.chdir(folder)
+    main(["select", "bad", "good"])
+    table = capsys.readouterr().out
+    assert "folders in" not in table and " good last-0 " in table
+
+
 def test_a_program_reads_a_list_even_if_there_is_nothing_to_choose_from(folder, capsys):
     for path in (folder / "bad" / "policies").iterdir():
         path.unlink()

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from lobsdice.training.rehearsal.files import Kept
 
 Folders = Annotated[tuple[Path, ...], arg(metavar="FOLDER...", help_behavior_hint="(required)")]
-#: Columns of the table; --json has more.
+#: Columns of the table; --json has more. All but the first take `WIDTH` characters.
 COLUMNS = ("policy", "score", "chance", "finished", "failed", "guessing", "near")
+WIDTH = 60
 
 
 @dataclass(frozen=True)
@@ -65,12 +66,21 @@ class Rehearse:
         )
         kept = ranked(found)
         world = kept[0][1].rehearsed.comparison.shown.world
-        rows = rows_of(kept)
         if self.json:
-            return output.print_json([{"world": world.about}, *rows])
-        output.print_rows([{k: row[k] for k in COLUMNS} for row in rows], COLUMNS)
+            return output.print_json([{"world": world.about}, *rows_of(kept)])
+        print_ranking(kept)
         console.show(quality_sentence(world))
         console.show(answer([one.rehearsed.verdict for _, one in kept]))
+
+
+def print_ranking(kept: "Sequence[tuple[Path, Kept]]") -> None:
+    """Print a line for each rehearsed policy; its name is short, as in `runs/mine last-0`."""
+    folders = output.name_folders([path for path, _ in kept], WIDTH)
+    names = [
+        f"{folder} {Path(one.policy).stem}" for folder, (_, one) in zip(folders, kept, strict=True)
+    ]
+    rows = [row | {"policy": name} for name, row in zip(names, rows_of(kept), strict=True)]
+    output.print_rows(rows, COLUMNS)
 
 
 def rows_of(kept: "Sequence[tuple[Path, Kept]]") -> list[dict[str, Any]]:

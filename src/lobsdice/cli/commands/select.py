@@ -9,7 +9,7 @@ from tyro.conf import Positional, arg
 from lobsdice import console
 from lobsdice.cli import output
 from lobsdice.cli.arguments import readable
-from lobsdice.cli.commands.rehearse import COLUMNS, rows_of
+from lobsdice.cli.commands.rehearse import print_ranking, rows_of
 from lobsdice.errors import LobsDICEError
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: Measures in the table of --by error besides the criterion: 80 columns have room for these.
 SHOWN = ("action_error", "effective_share")
+#: Characters that the columns of that table take besides the folder.
+WIDTH = 60
 #: The exit code if no policy should be deployed.
 NONE_WORKS = 3
 
@@ -71,11 +73,10 @@ class Select:
         from lobsdice.training.rehearsal.verdict import explain
 
         found = ranked(rehearse_folders(self._runs(), steps=self.steps))
-        rows = rows_of(found)[: self.top]
         if self.json:
-            output.print_json(rows)
+            output.print_json(rows_of(found[: self.top]))
         else:
-            output.print_rows([{k: row[k] for k in COLUMNS} for row in rows], COLUMNS)
+            print_ranking(found[: self.top])
             for sentence in explain([(path / kept.policy, kept.rehearsed) for path, kept in found]):
                 console.show(sentence)
         if not found[0][1].rehearsed.verdict.works:
@@ -99,7 +100,11 @@ class Select:
             return output.print_json(reports)
         shown = [name for name in SHOWN if any(name in report for report in reports)]
         columns = ("folder", "run", "seed", "step", CRITERION, *shown)
-        output.print_rows([{k: report.get(k, "-") for k in columns} for report in reports], columns)
+        folders = output.name_folders([report["folder"] for report in reports], WIDTH)
+        rows = zip(reports, folders, strict=True)
+        output.print_rows(
+            [dict.fromkeys(columns, "-") | r | {"folder": f} for r, f in rows], columns
+        )
         best, kept = found[0], next((candidate for candidate in found if candidate.policy), None)
         if kept is not best:
             console.show(f"run {best.run} of {best.folder} has no policy of step {best.step}")
