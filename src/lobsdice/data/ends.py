@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int64
 
+from lobsdice.data.copies import without_copies
 from lobsdice.data.episodes import Episodes, check_states
 from lobsdice.data.neighbours import nearest, spacings
 from lobsdice.data.normaliser import Normaliser, fit_normaliser
@@ -55,7 +56,7 @@ class Endings:
 
 def compare_ends(expert: Episodes, offline: Episodes) -> Endings:
     """All that is known about the ends of demonstrations and logs."""
-    pair = _Pair(expert, offline)
+    pair = _Pair.of(expert, offline)
     warnings, remarks = _findings(pair)
     both = expert.terminated.any() and offline.terminated.any()
     return Endings(
@@ -76,7 +77,7 @@ def describe_ends(expert: Episodes, offline: Episodes) -> str:
 
 def end_warnings(expert: Episodes, offline: Episodes) -> list[str]:
     """A sentence for each thing about the ends that is probably a mistake in the data."""
-    return _findings(_Pair(expert, offline))[0]
+    return _findings(_Pair.of(expert, offline))[0]
 
 
 def never_near_an_end(expert: Episodes, offline: Episodes, which: Rows) -> int:
@@ -229,8 +230,11 @@ class _Pair:
     expert: Episodes
     offline: Episodes
 
-    def __post_init__(self):
-        check_states("the expert data", self.expert, "the offline data", self.offline)
+    @classmethod
+    def of(cls, expert: Episodes, offline: Episodes) -> "_Pair":
+        """Check that the states fit each other, and leave out copies, whose spacing is none."""
+        check_states("the expert data", expert, "the offline data", offline)
+        return cls(expert, without_copies(offline)[0])
 
     @cached_property
     def normaliser(self) -> Normaliser:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lobsdice import console
+from lobsdice.data.copies import given_twice, shown_twice
 from lobsdice.data.episodes import Episodes, mixture, require_episodes
 from lobsdice.data.formats import ReadOptions, read
 from lobsdice.data.formats.folder import join
@@ -49,7 +50,7 @@ class Preparation:
         for unit in different_units(expert, offline):
             warnings.warn(unit.remark, DataWarning, stacklevel=2)
         with console.waiting("Preparing the data"):
-            return prepare(
+            data = prepare(
                 expert,
                 offline,
                 initial=self.initial,
@@ -58,6 +59,10 @@ class Preparation:
                 labelled=labelled,
                 pool=self.pool,
             )
+            shown = [] if self.allow_leak else shown_twice(expert, offline)
+            for sentence in (*given_twice(offline), *shown):
+                warnings.warn(sentence, DataWarning, stacklevel=2)
+        return data
 
 
 def read_one(path: str, options: ReadOptions) -> Episodes:

@@ -77,14 +77,14 @@ def _copies(
     suspects: np.ndarray, sizes: np.ndarray, states: Callable[[np.ndarray], np.ndarray]
 ) -> np.ndarray:
     """The suspects whose states equal those of an earlier one; `states(which)` gives states."""
-    hashes = (_episode_hashes(states(some), sizes[some]) for some in _batches(suspects, sizes))
+    hashes = (_episode_hashes(states(some), sizes[some]) for some in batches(suspects, sizes))
     original = np.arange(len(sizes))
     original[suspects] = suspects[_first_equal(np.concatenate([np.empty(0, np.uint64), *hashes]))]
     copies = suspects[(original != np.arange(len(sizes)))[suspects]]
     copies = copies[sizes[copies] == sizes[original[copies]]]
     same = (
         np.logical_and.reduceat((states(c) == states(original[c])).all(axis=1), offsets(sizes[c]))
-        for c in _batches(copies, sizes)
+        for c in batches(copies, sizes)
     )
     return copies[np.concatenate([np.empty(0, bool), *same])]
 
@@ -101,7 +101,7 @@ def _episode_hashes(states: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return np.add.reduceat(_mixed(row_hashes(states) ^ _mixed(places)), offsets(sizes))
 
 
-def _batches(episodes: np.ndarray, sizes: np.ndarray) -> list[np.ndarray]:
+def batches(episodes: np.ndarray, sizes: np.ndarray) -> list[np.ndarray]:
     """The episodes in groups of some hundred thousand rows, to limit the memory that they take."""
     rows = np.cumsum(sizes[episodes])
     cuts = np.searchsorted(rows, np.arange(16 * CHUNK, rows[-1] if rows.size else 0, 16 * CHUNK))

@@ -53,6 +53,7 @@ def reasons(audit: Audit) -> Html:
             "their actions.",
         )
     found = {
+        "Copies": audit.copies,
         "Rates": [audit.rate.remark] if audit.rate else [],
         "Units": [unit.remark for unit in audit.units],
         "Actions": [target.remark for target in audit.targets],

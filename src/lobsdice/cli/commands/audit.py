@@ -20,9 +20,9 @@ class Audit:
     """Say, before training, whether the offline data covers what the demonstrations show.
 
     Exits with 0 if it does. Exits with 3 if it does so only in part or not at all, if transitions
-    of the demonstrations leak into it, if the two seem to be sampled at different rates or in
-    different units, if actions are copies of states, or if the ends of episodes seem to be marked
-    wrongly.
+    of the demonstrations leak into it, if files hold the same episodes, if the two seem to be
+    sampled at different rates or in different units, if actions are copies of states, or if the
+    ends of episodes seem to be marked wrongly.
 
     Example:
         lobsdice audit --expert demos.npz --offline logs.npz
@@ -74,6 +74,8 @@ def _print(report: output.Report) -> None:
     if report["leaked_pairs"]:
         count = plural(report["leaked_pairs"], "demonstrated transition")
         console.show(f"LEAK: {count} occur in the offline data, with their actions")
+    for sentence in report["copies"]:
+        console.show(f"COPIES: {sentence}")
     if report["rate"]:
         console.show(f"RATES: {report['rate']['remark']}")
     for sentence in ends["warnings"]:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
+from jaxtyping import Int64
 
 from lobsdice import console
 from lobsdice.data.audit.advice import Advice, Verdict, advise
@@ -16,6 +17,7 @@ from lobsdice.data.audit.discriminator import Discrimination, discriminate
 from lobsdice.data.audit.facts import facts
 from lobsdice.data.audit.rate import Rate, compare_rates
 from lobsdice.data.audit.targets import Target, targets
+from lobsdice.data.copies import given_twice, shown_twice, without_copies
 from lobsdice.data.ends import Endings, compare_ends, count_ends, describe_ends
 from lobsdice.data.episodes import Episodes, require_episodes
 from lobsdice.data.logged import LoggedPairs
@@ -74,6 +76,8 @@ class Audit:
     """The uncovered parts of the demonstrations, longest first."""
     leaked: int
     """The number of demonstrated pairs (s, s') that also occur in the offline data."""
+    copies: list[str]
+    """Sentences on files that hold the same episodes, up to rounding."""
     rate: Rate | None
     """The evidence for different sampling rates, if there is any."""
     closest: list[Support]
@@ -97,7 +101,7 @@ class Audit:
     def warns(self) -> bool:
         """True if something should be mended before training."""
         copied = any(target.when == "this" for target in self.targets)
-        mistakes = (self.leaked, self.rate, self.ends.warnings, self.units, copied)
+        mistakes = (self.leaked, self.copies, self.rate, self.ends.warnings, self.units, copied)
         return self.verdict != "covered" or any(map(bool, mistakes))
 
     def report(self) -> dict[str, Any]:
@@ -108,6 +112,7 @@ class Audit:
             "reason": self.reason,
             "uncovered_share": self.uncovered_share,
             "leaked_pairs": self.leaked,
+            "copies": self.copies,
             "rate": self.rate and {**asdict(self.rate), "remark": self.rate.remark},
             "uncovered": [asdict(part) for part in self.uncovered],
             "closest": [asdict(support) for support in self.closest],
@@ -132,17 +137,19 @@ class Audit:
 def audit(expert: Episodes, offline: Episodes) -> Audit:
     """Compare demonstrations (their actions are ignored) with offline data."""
     require_episodes(expert=expert, offline=offline)
-    some = offline.spread(WHOLE)
     with console.waiting("Looking at the files"):
         normaliser, leaked = _checked(expert, offline)
+        copies = [*given_twice(offline), *([] if leaked else shown_twice(expert, offline))]
+        judged, numbers = without_copies(offline)
+        some = judged.spread(WHOLE)
         ours, theirs = (observations(e, normaliser=normaliser).pairs for e in (expert, some))
         described = facts(expert), facts(offline)
-    logged = theirs if some is offline else LoggedPairs(offline, normaliser)
-    coverage = cover(ours, expert, logged, offline)
+    logged = theirs if some is judged else LoggedPairs(judged, normaliser)
+    coverage = cover(ours, expert, logged, judged)
     grouped = (ours, groups(expert), theirs, groups(some))
     with console.waiting("Telling demonstrations from offline data"):
         discrimination = discriminate(*grouped)
-        alike = discrimination.lookalikes * offline.steps / some.steps
+        alike = discrimination.lookalikes * judged.steps / some.steps
         discrimination = replace(discrimination, lookalikes=alike)
     with console.waiting("Comparing sampling rates"):
         rate = compare_rates(*grouped)
@@ -154,13 +161,14 @@ def audit(expert: Episodes, offline: Episodes) -> Audit:
         )
     share = float(coverage.uncovered.mean())
     verdict, reason = judge(share, discrimination)
-    closest = _closest(coverage, offline)
+    closest = _closest(numbers[judged.episode_of(coverage.neighbour)], coverage, offline)
     return Audit(
         verdict=verdict,
         reason=reason,
         uncovered_share=share,
         uncovered=parts(coverage, expert),
         leaked=leaked,
+        copies=copies,
         rate=rate,
         closest=closest,
         sources=_sources(closest, offline, len(coverage.distance)),
@@ -209,8 +217,10 @@ def judge(share: float, second: Discrimination) -> tuple[Verdict, str]:
     return "covered", f"{reason} (covered: up to {COVERED:.0%})"
 
 
-def _closest(coverage: Coverage, offline: Episodes) -> list[Support]:
-    episode = offline.episode_of(coverage.neighbour)
+def _closest(
+    episode: Int64[np.ndarray, " n"], coverage: Coverage, offline: Episodes
+) -> list[Support]:
+    """The episodes of the neighbours of the demonstrated transitions."""
     found = [
         Support(
             int(i),

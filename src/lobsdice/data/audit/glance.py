@@ -12,6 +12,7 @@ from lobsdice.data.audit import COVERED, NOT_COVERED, Verdict
 from lobsdice.data.audit.coverage import FACTOR, distances, groups
 from lobsdice.data.audit.rate import Rate, compare_rates
 from lobsdice.data.audit.targets import targets
+from lobsdice.data.copies import without_copies
 from lobsdice.data.display import listed
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.normaliser import fit_normaliser
@@ -72,7 +73,8 @@ class Glance:
 
 def glance(expert: Episodes, offline: Episodes) -> Glance:
     """Compare demonstrations with logs, quickly."""
-    ours, theirs = _Pieces.of(expert, MOST_EXPERT), _Pieces.of(offline, MOST_OFFLINE)
+    judged, _ = without_copies(offline)
+    ours, theirs = _Pieces.of(expert, MOST_EXPERT), _Pieces.of(judged, MOST_OFFLINE)
     leaked = int(shared_rows(ours.pairs, [theirs.pairs]).sum())
     normaliser = fit_normaliser(offline)
     shown, logged = (
