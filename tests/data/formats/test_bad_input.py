@@ -343,8 +343,8 @@ BAD = {
         "column 'obs_0', row 2: 'x' is not a number",
     ),
     "empty cell": (
-        table(".csv", obs_0=[0, 1, None, 2, 3]),
-        "column 'obs_0', row 2 (line 4): the cell is empty",
+        table(".csv", obs_0=[0, 1, None, 2, None]),
+        "column 'obs_0', row 2 (line 4): the cell is empty (2 such cells in the column); remove",
     ),
     "empty episode": (
         table(".csv", episode=[0, 0, None, 1, 1]),

@@ -29,7 +29,7 @@ def matrix(
         values, missing = _cells(table, name)
         wrong = missing if may_be_empty is None else missing & ~may_be_empty
         if (bad := np.flatnonzero(wrong)).size:
-            raise LobsDICEError(f"column '{name}', row {bad[0]}: the cell is empty")
+            raise _empty(name, bad)
         parts.append(values)
         empty &= missing | np.isnan(values).any(axis=1)
     whole = all(part.dtype.kind in "biu" for part in parts)
@@ -52,8 +52,15 @@ def texts(
         find_text({name: column}, [name])
     missing = np.array([cell is None or cell.strip() in EMPTY for cell in cells])
     if (bad := np.flatnonzero(missing & ~may_be_empty)).size:
-        raise LobsDICEError(f"column '{name}', row {bad[0]}: the cell is empty")
+        raise _empty(name, bad)
     return np.array([cell or "" for cell in cells]), missing
+
+
+def _empty(name: str, rows: Int64[np.ndarray, " n"]) -> LobsDICEError:
+    return LobsDICEError(
+        f"column '{name}', row {rows[0]}: the cell is empty ({plural(len(rows), 'such cell')} in "
+        "the column); remove these rows, and split the episodes there with `max_gap`"
+    )
 
 
 def _cells(table: pa.Table, name: str) -> tuple[np.ndarray, np.ndarray]:
