@@ -230,6 +230,25 @@ def test_a_folder_warns_once_of_all_files(folder):
     assert sum("no bounds of the actions" in sentence for sentence in sentences) == 1
 
 
+def test_a_folder_warns_once_of_gaps_that_differ_only_in_their_numbers(tmp_path):
+    for number, missing in {1: (2, 3), 2: (4, 5), 3: (1, 2, 5, 6), 4: ()}.items():
+        rows = [f"{0.1 * i:.1f},{i}" for i in range(9) if i not in missing]
+        put(tmp_path / f"run_{number}.csv", "\n".join(["t,x", *rows]) + "\n")
+    with pytest.warns(DataWarning) as caught:
+        found = read(tmp_path, step_column="t", observation_columns="x", max_gap=0.25)
+    (said,) = (str(warning.message) for warning in caught if "gap" in str(warning.message))
+    assert "run_1.csv: 1 gap" in said and said.endswith("; similarly in 2 other files")
+    assert found.episode_names[:3] == ("run_1 part 1", "run_1 part 2", "run_2 part 1")
+
+
+def test_a_gap_of_three_steps_is_found_whatever_the_digits_of_the_clock(tmp_path):
+    for start in np.linspace(1e9, 1e9 + 1, 7):
+        rows = [f"0,{start + 0.1 * i:.3f},{i}" for i in (0, 1, 2, 3, 6, 7, 8)]
+        path = put(tmp_path / "a.csv", "\n".join(["episode,t,x", *rows]) + "\n")
+        with pytest.warns(DataWarning, match="1 gap in time"):
+            read(path, step_column="t", observation_columns="x")
+
+
 def test_an_error_in_a_folder_names_the_file(folder):
     put(folder / "run_2.csv", one_episode(1.0).replace("2.0", "oops"))
     with pytest.raises(LobsDICEError, match=r"run_2.csv: column 'x', row 1 \(line 3\): 'oops'"):

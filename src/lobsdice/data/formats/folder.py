@@ -1,12 +1,18 @@
 """Episodes of several files, such as those of a folder with one file an episode."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from lobsdice.data.episodes import Episodes, concatenate
 from lobsdice.data.formats.actions import Guess, guess
+from lobsdice.errors import plural
+
+#: The end of the name of a part of an episode.
+PART = re.compile(r" part \d+$")
+#: A number in a sentence, with the noun that it counts.
+NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?( [a-z]+?)?s?\b")
 
 
 def natural(path: Path) -> list[tuple[int, str]]:
@@ -34,18 +40,32 @@ def join(
 
 def _named(part: Episodes, stem: str) -> Episodes:
     inner = part.episode_names or tuple(map(str, range(len(part))))
-    names = (stem,) if len(part) == 1 else tuple(f"{stem} {name}" for name in inner)
+    # The parts of a single episode need only their numbers.
+    if len({PART.sub("", name) for name in inner}) == 1:
+        names = tuple(stem + "".join(PART.findall(name)) for name in inner)
+    else:
+        names = tuple(f"{stem} {name}" for name in inner)
     return replace(part, episode_names=names, valid=True)
 
 
 def _together(names: Sequence[str], notices: Sequence[Sequence[str]]) -> list[str]:
-    """Each sentence once, with the first file that it is about and the number of the others."""
-    about: dict[str, list[str]] = {}
+    """Each kind of sentence once, with the first file that it is about.
+
+    Sentences that differ only in their numbers are of one kind.
+    """
+    kinds: dict[str, dict[str, str]] = {}
     for name, sentences in zip(names, notices, strict=True):
         for sentence in sentences:
             if not isinstance(sentence, Guess):
-                about.setdefault(sentence, []).append(name)
-    return [
-        f"{files[0]}{f' and {len(files) - 1} more' * (len(files) > 1)}: {sentence}"
-        for sentence, files in about.items()
-    ]
+                kinds.setdefault(NUMBER.sub(r"0\1", sentence), {}).setdefault(name, sentence)
+    return [_of_files(said) for said in kinds.values()]
+
+
+def _of_files(said: Mapping[str, str]) -> str:
+    """One sentence for those of several files."""
+    (first, sentence), *others = said.items()
+    same = sum(other == sentence for _, other in others)
+    more = f" and {same} more" if same else ""
+    rest = plural(len(others) - same, "other file")
+    alike = f"; similarly in {rest}" if len(others) > same else ""
+    return f"{first}{more}: {sentence}{alike}"

@@ -7,9 +7,9 @@ from jaxtyping import Bool, Float64, Int64
 
 from lobsdice.errors import plural
 
-#: Between two rows of an episode, this many usual steps are a gap; whole numbers count exactly,
-#: and clocks jitter.
-OF_WHOLE_NUMBERS, OF_TIMES = 1.5, 3.0
+#: Between two rows of an episode, more than this many usual steps are a gap: two of whole numbers,
+#: and about three of times, because clocks jitter.
+OF_WHOLE_NUMBERS, OF_TIMES = 1.5, 2.5
 
 Elapsed = Float64[np.ndarray, " rows"]
 
