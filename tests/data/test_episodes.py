@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -102,8 +104,27 @@ def test_the_same_features_in_another_order_are_not_put_together():
     level = make(observation_names=["level", "flow"])
     with pytest.raises(LobsDICEError, match=r"random has .* column 0 is 'flow', not 'level'"):
         mixture({"expert": level, "random": make(observation_names=["flow", "level"])})
-    both = concatenate([level, make(observation_names=["h", "q"])])
-    assert both.observation_names == ("level", "flow")
+    with pytest.raises(LobsDICEError, match="column 0 is 'flow', not 'level'"):
+        concatenate([level, make(observation_names=["flow", "h"])])
+    for names in (["h", "q"], ["level", "q"], ["level*0.1", "flow"]):
+        both = concatenate([level, make(observation_names=names)])
+        assert both.observation_names == ("level", "flow")
+
+
+def test_columns_that_are_called_by_their_places_or_alike_have_no_order():
+    for names, others in ((["2", "3"], ["3", "4"]), (["x", "x"], ["x", "x"])):
+        parts = [make(observation_names=which) for which in (names, others)]
+        assert concatenate(parts).observation_names == tuple(names)
+
+
+def test_columns_that_only_one_of_two_files_has_are_named():
+    level = make(observation_names=["level", "flow"])
+    wide = make(observations=np.zeros((9, 3)), observation_names=["level", "flow", "heat"])
+    with pytest.raises(LobsDICEError, match=r"observations of 3; tank lacks heat$"):
+        mixture({"old": wide, "tank": level})
+    with pytest.raises(LobsDICEError, match=r"of 2; old lacks flow; tank lacks h, q$"):
+        odd = replace(wide, observation_names=("level", "h", "q"))
+        mixture({"tank": level, "old": odd})
 
 
 def test_an_observer_sees_no_actions():

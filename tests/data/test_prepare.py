@@ -186,7 +186,15 @@ def test_a_pair_that_shares_only_its_first_state_is_no_leak(episodes):
             {"expert": numbered([2], [False], width=3)},
             "the expert data has observations of 3 numbers",
         ),
-        ({"offline": numbered([2], [False]).without_actions()}, "the offline data has no actions"),
+        (
+            {"expert": numbered([2], [False]).without_actions()}
+            | {"offline": numbered([2], [False]).without_actions()},
+            "only demonstrations may lack them",
+        ),
+        (
+            {"offline": numbered([2], [False]).without_actions()},
+            "no actions, but the expert data has some: are the two swapped",
+        ),
         ({"initial": "some"}, "`initial` is 'some'; it must be one of 'first', 'all'"),
         ({"every": 0}, "cannot keep every 0-th transition"),
     ],
@@ -195,6 +203,20 @@ def test_bad_arguments_are_told_in_a_sentence(arguments, message, episodes):
     given = {"expert": numbered([2], [False], offset=100.5), "offline": episodes} | arguments
     with pytest.raises(LobsDICEError, match=message):
         prepare(given.pop("expert"), given.pop("offline"), **given)
+
+
+def test_a_column_that_has_another_name_among_those_of_the_same_names_is_worth_a_warning(episodes):
+    expert = numbered([2], [False], offset=100.5)
+
+    def prepared(ours: tuple[str, ...], theirs: tuple[str, ...]) -> None:
+        named = zip((expert, episodes), (ours, theirs), strict=True)
+        prepare(*(replace(data, observation_names=names) for data, names in named))
+
+    with pytest.warns(DataWarning, match="than the offline data: 'vy' is taken for 'vz'$"):
+        prepared(("vx", "vy"), ("vx", "vz"))
+    prepared(("vx", "vy"), ("u", "v"))
+    prepared(("vx", "vy"), ())
+    prepared(("vx", "vy*0.001"), ("vx", "vy"))
 
 
 def test_steps_to_a_final_state_and_demonstrations_are_told_apart(episodes):

@@ -433,26 +433,52 @@ def _what(found: Any) -> str:
 
 def check_states(name: str, episodes: Episodes, other: str, others: Episodes) -> None:
     """Raise an error if two datasets differ in the number or the order of observed features."""
+    ours, theirs = episodes.observation_names, others.observation_names
     if episodes.state_size != others.state_size:
         raise LobsDICEError(
-            f"{name} has observations of {episodes.state_size} numbers, "
-            f"but {other} has observations of {others.state_size}"
+            f"{name} has observations of {episodes.state_size} numbers, but {other} has "
+            f"observations of {others.state_size}{_lacking(name, ours, other, theirs)}"
         )
-    _check_order(name, episodes.observation_names, other, others.observation_names, "observation")
+    _check_order(name, ours, other, theirs, "observation")
+
+
+def renamed(name: str, episodes: Episodes, other: str, others: Episodes) -> list[str]:
+    """A sentence if two datasets name some of their features alike, and others not."""
+    pairs = list(zip(episodes.observation_names, others.observation_names, strict=False))
+    # Whoever states a factor has looked at the column, whose name then tells the factor.
+    differ = [(a, b) for a, b in pairs if a != b and "*" not in a + b]
+    if not differ or all(a != b for a, b in pairs):
+        return []
+    listing = listed([f"'{a}' is taken for '{b}'" for a, b in differ])
+    return [f"{name} has columns of other names than {other}: {listing}"]
+
+
+def _lacking(name: str, ours: tuple[str, ...], other: str, theirs: tuple[str, ...]) -> str:
+    """The columns that only one of two datasets has, if they share some."""
+    if not {*ours} & {*theirs}:
+        return ""
+    lacks = {
+        name: [x for x in theirs if x not in ours],
+        other: [x for x in ours if x not in theirs],
+    }
+    return "".join(f"; {who} lacks {listed(columns)}" for who, columns in lacks.items() if columns)
 
 
 def _check_order(
     name: str, ours: tuple[str, ...], other: str, theirs: tuple[str, ...], what: str
 ) -> None:
-    # Different names may mean the same features; the same names in another order cannot.
-    if ours == theirs or sorted(ours) != sorted(theirs):
+    # Different names may mean the same features; a name in another place cannot. Columns without
+    # names are called by their places in the file, which mean nothing.
+    if len(ours) != len(theirs) or all(column.isdecimal() for column in ours):
         return
-    place = next(i for i, pair in enumerate(zip(ours, theirs, strict=True)) if len({*pair}) > 1)
-    raise LobsDICEError(
-        f"{name} has its {what}s in another order than {other}: column {place} is "
-        f"'{ours[place]}', not '{theirs[place]}'; list the columns in one order with "
-        f"`{what}_columns`"
-    )
+    pairs = enumerate(zip(ours, theirs, strict=True))
+    place = next((i for i, (a, b) in pairs if a != b and a in theirs), None)
+    if place is not None:
+        raise LobsDICEError(
+            f"{name} has its {what}s in another order than {other}: column {place} is "
+            f"'{ours[place]}', not '{theirs[place]}'; list the columns in one order with "
+            f"`{what}_columns`"
+        )
 
 
 def mixture(sources: Mapping[str, Episodes]) -> Episodes:

@@ -26,6 +26,7 @@ from lobsdice.data.episodes import (
     check_action_order,
     check_states,
     numbered_in,
+    renamed,
     require_episodes,
 )
 from lobsdice.data.leaks import refuse_leak
@@ -336,8 +337,14 @@ def check_options(
     expert: Episodes, offline: Episodes, initial: Initial | str = "first", every: int = 1
 ) -> None:
     """Raise an error if no training data can be made of these."""
+    if offline.action_space is None and expert.action_space is not None:
+        raise LobsDICEError(
+            "the offline data has no actions, but the expert data has some: are the two swapped?"
+        )
     _space(offline)
     check_states("the expert data", expert, "the offline data", offline)
+    for sentence in renamed("the expert data", expert, "the offline data", offline):
+        warnings.warn(sentence, DataWarning, stacklevel=3)
     if initial not in get_args(Initial):
         raise LobsDICEError(f"`initial` is {initial!r}; it must be one of {_list(Initial)}")
     if every < 1:
