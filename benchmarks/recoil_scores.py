@@ -78,11 +78,8 @@ def report(algorithm: Scoring, nets: Any, data: Data, won: np.ndarray) -> None:
     print(f"  largest score {scores.max():.0f}, best {algorithm.best:.0f}")
     print(f"  mean scores: successful {scores[won].mean():.0f}, others {scores[~won].mean():.0f}")
     print(f"  V above γ V(s') - cost: {rise.mean():.1f} on average, {rise.std():.1f} spread")
-    print(
-        f"  near demonstrated states: {near.mean():.2f} of the rows, {share[near].sum():.2f}",
-        end="",
-    )
-    print(f" of the weight, {share[near & won].sum():.2f} of it on successful steps")
+    print(f"  near demonstrated states: {near.mean():.2f} of all rows, {share[near].sum():.2f} of")
+    print(f"    the weight; on successful steps there: {share[near & won].sum():.2f} of all weight")
     print(f"  a successful step weighs more than another near it: {better / pairs:.2f}")
 
 
