@@ -6,7 +6,14 @@ import pytest
 from worlds import noise_data
 
 from lobsdice.equations.transport import transport_costs
-from lobsdice.rewards.transport import best_costs, padded, runs, score_transport, together
+from lobsdice.rewards.transport import (
+    best_costs,
+    groups,
+    padded,
+    runs,
+    score_transport,
+    together,
+)
 
 
 def exact_costs(cost):
@@ -29,8 +36,30 @@ def test_an_episode_that_is_a_demonstration_costs_nothing_and_picks_it():
     rng = np.random.default_rng(2)
     shown = [x / np.linalg.norm(x, axis=1)[:, None] for x in rng.normal(size=(3, 20, 8))]
     shown = [x.astype(np.float32) for x in shown]
-    assert (best_costs(shown[1], together(shown)) < 1e-2).all()
-    assert (best_costs(shown[1], together(shown[::2])) > 0.1).any()
+    for demonstrations, alike in [(shown, True), (shown[::2], False)]:
+        (found,) = best_costs([shown[1]], together(demonstrations))
+        assert (found < 1e-2).all() == alike
+
+
+def test_episodes_cost_the_same_alone_and_with_others():
+    rng = np.random.default_rng(3)
+    episodes = [rng.normal(size=(n, 8)).astype(np.float32) for n in (20, 60, 90)]
+    shown = together(episodes[:2])
+    for one, costs in zip(episodes, best_costs(episodes, shown), strict=True):
+        # Those that are done wait for the others, so that only rounding differs.
+        np.testing.assert_allclose(costs, best_costs([one], shown)[0], rtol=1e-3, atol=1e-5)
+
+
+def test_groups_have_every_episode_once_in_programs_of_one_length():
+    lengths = [90, 130, 50, 1000, 60, 130, 400, 90]
+    ends = np.cumsum(lengths)
+    episodes = [slice(int(b) - n, int(b)) for n, b in zip(lengths, ends, strict=True)]
+    found = list(groups(episodes, most=200))
+    assert sorted((rows for group in found for rows in group), key=lambda x: x.start) == episodes
+    for group in found:
+        (length,) = {padded(rows.stop - rows.start) for rows in group}
+        assert len(group) * length <= 200 or len(group) == 1
+    assert [len(group) for group in groups(episodes, most=1)] == [1] * 8
 
 
 def test_scores_are_costs_of_each_episode_by_its_length_and_the_number_of_features():

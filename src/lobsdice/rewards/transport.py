@@ -4,14 +4,16 @@ An episode of T states and a demonstration are two sets of points with equal mas
 cheapest way to move the one to the other, with a little entropy, says what each step costs. Points
 are compared by the cosine of the states, as published.
 
-Each core has a thread of its own here. The transport of an episode to all demonstrations is one
-compiled program, so that threads seldom wait for Python.
+The transport of episodes to all demonstrations is one compiled program. On processors it takes one
+episode, and each core has a thread of its own. On a GPU it takes many at once, because the products
+of a single one are too small to keep it busy.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -31,6 +33,8 @@ TOLERANCE = 0.01
 #: Programs exist for 125 points times a power of two, as 1000, the usual length of an episode, and
 #: for three quarters of these. A program is compiled when it is first used.
 SHORT = 125
+#: Entries of all cost matrices on a GPU at a time: those of 64 episodes of 1000 steps.
+AT_ONCE = 64_000_000
 
 States = Float32[np.ndarray, "_ state"]
 
@@ -38,8 +42,8 @@ States = Float32[np.ndarray, "_ state"]
 class Points(NamedTuple):
     """States and their masses, up to a length for which there is a program."""
 
-    states: Float32[Array, "*sets n state"]
-    masses: Float32[Array, "*sets n"]
+    states: Float32[Any, "*sets n state"]
+    masses: Float32[Any, "*sets n"]
 
 
 def score_transport(data: Data, *, raw: bool, advance: Advance = lambda n: None) -> Scores:
@@ -58,12 +62,17 @@ def score_transport(data: Data, *, raw: bool, advance: Advance = lambda n: None)
     demonstrations = together([shown[rows] for rows in runs(data.expert_episode, len(shown))])
     steps = np.empty(len(logged), np.float32)
 
-    def score(rows: slice) -> int:
-        steps[rows] = best_costs(logged[rows], demonstrations) / data.state_size
-        return rows.stop - rows.start
+    def score(group: Sequence[slice]) -> int:
+        found = best_costs([logged[rows] for rows in group], demonstrations)
+        for rows, costs in zip(group, found, strict=True):
+            steps[rows] = costs / data.state_size
+        return sum(rows.stop - rows.start for rows in group)
 
-    with ThreadPoolExecutor(cores()) as pool:
-        for done in pool.map(score, runs(episodes_of(data), len(logged))):
+    episodes = runs(episodes_of(data), len(logged))
+    alone = jax.default_backend() == "cpu"
+    most = 1 if alone else AT_ONCE // demonstrations.masses.shape[1]
+    with ThreadPoolExecutor(cores() if alone else 1) as pool:
+        for done in pool.map(score, groups(episodes, most)):
             advance(done)
     return Scores(steps, steps)
 
@@ -75,10 +84,23 @@ def runs(episode: Int64[np.ndarray, " n"] | None, size: int) -> Iterator[slice]:
     yield from (slice(int(a), int(b)) for a, b in pairwise(edges))
 
 
+def groups(episodes: Iterable[slice], most: int) -> Iterator[list[slice]]:
+    """Episodes that share a program, with at most so many points together, or single ones."""
+    waiting: dict[int, list[slice]] = {}
+    for rows in episodes:
+        length = padded(rows.stop - rows.start)
+        group = waiting.setdefault(length, [])
+        group.append(rows)
+        if (len(group) + 1) * length > most:
+            yield waiting.pop(length)
+    yield from waiting.values()
+
+
 def together(sets: Sequence[States]) -> Points:
     """Sets of states side by side, each filled up to the length that the longest one needs."""
     length = padded(max(map(len, sets)))
-    return jax.tree.map(lambda *x: jnp.stack(x), *(points(states, length) for states in sets))
+    filled = [points(states, length) for states in sets]
+    return jax.tree.map(lambda *x: jnp.asarray(np.stack(x)), *filled)
 
 
 def points(states: States, length: int) -> Points:
@@ -86,9 +108,7 @@ def points(states: States, length: int) -> Points:
     count = len(states)
     masses = np.full(count, 1 / count, np.float32)
     more = length - count
-    return Points(
-        jnp.asarray(np.pad(states, ((0, more), (0, 0)))), jnp.asarray(np.pad(masses, (0, more)))
-    )
+    return Points(np.pad(states, ((0, more), (0, 0))), np.pad(masses, (0, more)))
 
 
 def padded(count: int) -> int:
@@ -98,19 +118,25 @@ def padded(count: int) -> int:
     return less if count <= less else doubled
 
 
-def best_costs(episode: States, demonstrations: Points) -> Numbers:
-    """T times the cost of each of T steps, for the demonstration that it resembles most."""
-    count, size = episode.shape
-    found = _costs(points(episode, padded(count)), demonstrations)
-    costs = count * np.asarray(found)[:, :count]
+def best_costs(episodes: Sequence[States], demonstrations: Points) -> list[Numbers]:
+    """T times the cost of each of T steps, for the demonstration that its episode resembles most.
+
+    The episodes share a program.
+    """
+    found = np.asarray(_costs(together(episodes), demonstrations))
+    return [_best(costs, *states.shape) for costs, states in zip(found, episodes, strict=True)]
+
+
+def _best(found: Float32[np.ndarray, "demonstrations padded"], count: int, size: int) -> Numbers:
+    costs = count * found[:, :count]
     return costs[np.exp(-TRANSPORT_DECAY * costs / size).sum(axis=1).argmax()]
 
 
 @jax.jit
-def _costs(episode: Points, demonstrations: Points) -> Float32[Array, "demonstrations n"]:
+def _costs(episodes: Points, demonstrations: Points) -> Float32[Array, "episodes demonstrations n"]:
     """The cost of each step for each demonstration, one after the other in the same memory."""
 
-    def cost(shown: Points) -> Float32[Array, " n"]:
+    def cost(episode: Points, shown: Points) -> Float32[Array, " n"]:
         cosines = product(episode.states, shown.states.T)
         return transport_costs(
             jnp.maximum(1 - cosines, 0),
@@ -121,4 +147,8 @@ def _costs(episode: Points, demonstrations: Points) -> Float32[Array, "demonstra
             tolerance=TOLERANCE,
         )
 
-    return jax.lax.map(cost, demonstrations)
+    if len(episodes.masses) == 1:  # plain products are faster than batches of one
+        one = jax.tree.map(lambda x: x[0], episodes)
+        return jax.lax.map(partial(cost, one), demonstrations)[None]
+    every = jax.vmap(cost, in_axes=(0, None))
+    return jnp.swapaxes(jax.lax.map(partial(every, episodes), demonstrations), 0, 1)
