@@ -1,22 +1,27 @@
-"""Train a behaviour policy of a MuJoCo task by soft actor-critic (Haarnoja et al., 2018).
+"""Train behaviour policies of a MuJoCo task by soft actor-critic (Haarnoja et al., 2018).
 
-    python benchmarks/train_policies.py ant --steps 2000000 --seed 1 --fall 200 --out policies/ant
+    python benchmarks/train_policies.py ant --seeds 1 2 --high 10 --minutes 6 --out policies/ant
 
-Every --every steps it writes OUT/STEP.npz, in the format of the shipped policies, and a line of
-OUT/log.csv: the returns of that policy and how many of its episodes terminated, without noise and
-with all of its own. To ship one, see `lobsdice.environments.tasks.behaviour`. The expert and the
-medium policy of a task should come from different seeds: a snapshot of the expert's own training
-acts much like the expert.
+Several policies are learned side by side, one for each of --seeds. --begin, --fall, --high and
+--temperature take one value for all of them or one for each. Every --every seconds it writes
+OUT/SEED-STEP.npz for each seed, in the format of the shipped policies, and prints the returns of
+that policy and how many of its episodes terminated. OUT/log.csv has the same lines at the end.
+OUT/best.csv has more episodes of the best policies. To ship one, see
+`lobsdice.environments.tasks.behaviour`. The expert and the medium policy of a task should come from
+different seeds: a snapshot of the expert's own training acts much like the expert.
 
-Three things make a policy steadier than plain soft actor-critic does: the policy that is kept is a
-running average, environments explore with different shares of the noise, and --fall takes a price
-from the reward of a step that terminates. The physics needs the CPU, so a GPU is mostly idle: run
-several seeds at the same time, with XLA_PYTHON_CLIENT_PREALLOCATE=false.
+What makes a policy steadier than plain soft actor-critic does: the policy that is kept is a running
+average; environments explore with different shares of the noise; --fall takes a price from the
+reward of a step that terminates. Ant "falls" by jumping above a height of 1, and --high takes a
+price for every step above 0.7. Evaluations have no such prices.
+
+The physics steps in native threads (`many_robots.py`) while the accelerator learns. Several tasks
+can be trained at the same time, with XLA_PYTHON_CLIENT_PREALLOCATE=false.
 """
 
 import math
 import time
-from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -28,16 +33,17 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import tyro
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode
+from many_robots import ROBOTS, Robots
 
 from lobsdice.data.files import atomic, write_csv
-from lobsdice.environments.evaluate import episode_seeds
-from lobsdice.environments.gym import make, rollout, shared_environment
-from lobsdice.environments.tasks.behaviour import LOG_STD, TrainedBehaviour
+from lobsdice.environments.tasks.behaviour import LOG_STD
 from lobsdice.environments.tasks.table import TASKS
 
 #: A network: the weights and the bias of each layer.
-Net = list[tuple[jax.Array, jax.Array]]
+Net = list[tuple[Any, Any]]
+
+#: The height of Ant's torso that is free of a price. Its episodes end above 1.
+FREE_HEIGHT = 0.7
 
 
 @dataclass(frozen=True)
@@ -46,49 +52,82 @@ class Settings:
     """hopper, walker2d, halfcheetah or ant."""
     out: Path
     """Folder to write."""
-    steps: int = 1_000_000
-    """Steps of all environments together, with a gradient step for each."""
-    seed: int = 0
-    environments: int = 8
-    """Environments side by side, each in a process. The i-th explores with i/(n-1) of the noise."""
-    fall: float = 0.0
-    """Price of a termination in training; evaluations do not have it."""
-    every: int = 50_000
-    """Steps between policies that are written."""
-    episodes: int = 20
+    minutes: float = 6.0
+    """Training stops after this time. Evaluations of the best policies follow it."""
+    steps: int = 10_000_000
+    """Training stops after this many steps of each seed's environments."""
+    seeds: tuple[int, ...] = (0,)
+    """A policy is learned for each."""
+    begin: tuple[str, ...] = ("",)
+    """Policy files to begin with, or "" to begin with a random network."""
+    fall: tuple[float, ...] = (0.0,)
+    """Price of a termination."""
+    high: tuple[float, ...] = (0.0,)
+    """Price of each metre that Ant's torso is above the free height, in each step."""
+    every: float = 60.0
+    """Seconds between policies that are written."""
+    episodes: int = 64
     """Episodes of an evaluation."""
+    noises: tuple[float, ...] = (0.0, 0.25)
+    """Shares of the noise that evaluations have."""
+    wanted: tuple[float, float] = (-math.inf, math.inf)
+    """The least and the greatest return of policies that count as best, for medium ones."""
+    finalists: int = 4
+    """Policies that are measured again at the end: steady ones first, then by return."""
+    final_episodes: int = 256
+    environments: int = 64
+    """Environments of each seed. The i-th explores with i/(n-1) of the noise."""
+    updates: int = 32
+    """Gradient steps after each step of all environments."""
+    start_noise: float = 1.0
+    """Spread of the states that episodes start in, as a multiple of the task's own."""
+    threads: int = 8
+    """Threads of the physics, and as many again of the evaluations."""
+    memory: int = 1_000_000
+    """Transitions of each seed that are kept."""
     width: int = 256
     batch_size: int = 256
     gamma: float = 0.99
     rate: float = 3e-4
+    temperature: tuple[float, ...] = (1.0,)
+    """Weight of the entropy at the start."""
     target_rate: float = 0.005
     """Share of the critics in their targets' running average."""
     average_rate: float = 5e-4
     """Share of the policy in its running average."""
     warm_up: int = 10_000
-    """Steps of random actions before the first gradient step."""
+    """Steps of each seed before the first gradient step: random actions, or those of --begin."""
+    critics_first: int = 0
+    """Gradient steps of the critics alone, before the policy and the temperature move."""
 
 
 class Learner(NamedTuple):
     """All that a gradient step changes."""
 
     actor: Net
-    critics: tuple[Net, Net]
+    critics: Net
+    """Two critics, stacked."""
     log_temperature: jax.Array
-    targets: tuple[Net, Net]
+    targets: Net
     average: Net
     """The running average of the actor, which is the policy that is kept."""
     optimiser: Any
 
 
 class Transition(NamedTuple):
-    """Transitions, in arrays of NumPy or JAX with a leading axis."""
-
     s: Any
     a: Any
     reward: Any
     ended: Any
     s_next: Any
+
+
+class Draw(NamedTuple):
+    """The random numbers of a gradient step."""
+
+    rows: Any
+    now: Any
+    after: Any
 
 
 # ---- Networks ----
@@ -104,64 +143,72 @@ def make_net(key: jax.Array, *sizes: int) -> Net:
     ]
 
 
-def apply_net(net: Net, x: jax.Array) -> jax.Array:
+def read_net(file: str) -> Net:
+    with np.load(file, allow_pickle=False) as arrays:
+        return [(arrays[f"w{i}"], arrays[f"b{i}"]) for i in range(len(arrays.files) // 2)]
+
+
+def apply_net(net: Net, x: Any, numbers: Any = jnp) -> Any:
+    """The outputs of a network, or of stacked ones. `numbers` is NumPy or JAX's NumPy."""
     *hidden, (weights, bias) = net
     for w, b in hidden:
-        x = jax.nn.relu(x @ w + b)
-    return x @ weights + bias
+        x = numbers.maximum(x @ w + b[..., None, :], 0)
+    return x @ weights + bias[..., None, :]
 
 
-def sample(
-    actor: Net, s: jax.Array, key: jax.Array, noise: jax.Array | float = 1.0
-) -> tuple[jax.Array, jax.Array]:
-    """Actions a = tanh(u) with this share of the noise in u, and their log π(a|s)."""
-    mean, log_std = jnp.split(apply_net(actor, s), 2, axis=-1)
-    log_std = jnp.clip(log_std, *LOG_STD)
-    normal = noise * jax.random.normal(key, mean.shape)
-    u = mean + jnp.exp(log_std) * normal
+def choose(actor: Net, s: Any, normal: Any, numbers: Any = jnp) -> tuple[Any, Any]:
+    """The actions' values before tanh, with this noise, and their log_std."""
+    mean, log_std = numbers.split(apply_net(actor, s, numbers), 2, axis=-1)
+    log_std = numbers.clip(log_std, *LOG_STD)
+    return mean + numbers.exp(log_std) * normal, log_std
+
+
+def sample(actor: Net, s: jax.Array, normal: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Actions a = tanh(u) with this noise in u, and their log π(a|s)."""
+    u, log_std = choose(actor, s, normal)
     log_normal = -0.5 * normal**2 - log_std - 0.5 * math.log(2 * math.pi)
     log_slope = 2 * (math.log(2) - u - jax.nn.softplus(-2 * u))  # log(1 - tanh(u)²), stably
     return jnp.tanh(u), (log_normal - log_slope).sum(axis=-1)
 
 
-def least_value(critics: tuple[Net, Net], s: jax.Array, a: jax.Array) -> jax.Array:
-    return jnp.minimum(*(value(critic, s, a) for critic in critics))
-
-
-def value(critic: Net, s: jax.Array, a: jax.Array) -> jax.Array:
-    return apply_net(critic, jnp.concatenate([s, a], axis=-1))[..., 0]
+def values(critics: Net, s: jax.Array, a: jax.Array) -> jax.Array:
+    """The values of both critics, in two rows."""
+    return apply_net(critics, jnp.concatenate([s, a], axis=-1))[..., 0]
 
 
 # ---- Learning ----
 
 
-def begin(settings: Settings, key: jax.Array) -> Learner:
+def begin(settings: Settings, seed: int, file: str, temperature: float) -> Learner:
     states, actions = _sizes(settings)
-    k_actor, *k_critics = jax.random.split(key, 3)
+    k_actor, *k_critics = jax.random.split(jax.random.key(seed), 3)
     layers = settings.width, settings.width
     actor = make_net(k_actor, states, *layers, 2 * actions)
-    one, two = (make_net(k, states + actions, *layers, 1) for k in k_critics)
-    learned = (actor, (one, two), jnp.zeros(()))
-    return Learner(*learned, (one, two), actor, _adam(settings).init(learned))
+    if file:
+        actor = jax.tree.map(jnp.asarray, read_net(file))
+    critics = _stack([make_net(k, states + actions, *layers, 1) for k in k_critics])
+    learned = (actor, critics, jnp.float32(math.log(temperature)))
+    return Learner(*learned, critics, actor, _adam(settings).init(learned))
 
 
-def improve(settings: Settings, learner: Learner, batch: Transition, key: jax.Array) -> Learner:
-    """Take one gradient step of the actor, the critics and the temperature."""
-    k_next, k_now = jax.random.split(key)
+def improve(
+    settings: Settings, learner: Learner, batch: Transition, draw: Draw, moves: jax.Array
+) -> Learner:
+    """Take one gradient step of the critics and, if it moves, of the actor and temperature."""
     temperature = jnp.exp(learner.log_temperature)
-    a_next, log_next = sample(learner.actor, batch.s_next, k_next)
-    follows = least_value(learner.targets, batch.s_next, a_next) - temperature * log_next
+    a_next, log_next = sample(learner.actor, batch.s_next, draw.after)
+    follows = values(learner.targets, batch.s_next, a_next).min(axis=0) - temperature * log_next
     wanted = batch.reward + settings.gamma * (1 - batch.ended) * follows
 
-    def loss(learned: tuple[Net, tuple[Net, Net], jax.Array]) -> jax.Array:
+    def loss(learned: tuple[Net, Net, jax.Array]) -> jax.Array:
         actor, critics, log_temperature = learned
-        errors = (value(critic, batch.s, batch.a) - wanted for critic in critics)
-        a, log_prob = sample(actor, batch.s, k_now)
-        gain = least_value(jax.lax.stop_gradient(critics), batch.s, a)
+        errors = values(critics, batch.s, batch.a) - wanted
+        a, log_prob = sample(actor, batch.s, draw.now)
+        gain = values(jax.lax.stop_gradient(critics), batch.s, a).min(axis=0)
         # The temperature rises while the entropy is below minus the number of actions.
         surplus = jax.lax.stop_gradient(log_prob).mean() - a.shape[-1]
-        parts = [(error**2).mean() for error in errors]
-        return sum(parts) + (temperature * log_prob - gain).mean() - log_temperature * surplus
+        of_actor = (temperature * log_prob - gain).mean() - log_temperature * surplus
+        return (errors**2).mean(axis=1).sum() + moves * of_actor
 
     learned = learner[:3]
     changes, optimiser = _adam(settings).update(jax.grad(loss)(learned), learner.optimiser)
@@ -174,110 +221,216 @@ def improve(settings: Settings, learner: Learner, batch: Transition, key: jax.Ar
 
 @partial(jax.jit, static_argnames="settings")
 def improve_often(
-    settings: Settings, learner: Learner, memory: Transition, size: jax.Array, key: jax.Array
+    settings: Settings,
+    learners: Learner,
+    memory: jax.Array,
+    size: jax.Array,
+    moves: jax.Array,
+    key: jax.Array,
 ) -> Learner:
-    """Take a gradient step for each environment's step, on batches from the memory's first rows."""
+    """Take gradient steps of all learners, on batches from the first rows of their memories."""
 
-    def once(learner: Learner, key: jax.Array) -> tuple[Learner, None]:
-        k_rows, k_loss = jax.random.split(key)
-        rows = jax.random.randint(k_rows, (settings.batch_size,), 0, size)
-        return improve(settings, learner, jax.tree.map(lambda x: x[rows], memory), k_loss), None
+    def one(learner: Learner, memory: jax.Array, key: jax.Array) -> Learner:
+        # Random numbers are drawn before the loop: inside, each would cost the time of a layer.
+        k_rows, k_now, k_after = jax.random.split(key, 3)
+        shape = settings.updates, settings.batch_size
+        noise = (*shape, _sizes(settings)[1])
+        rows = jax.random.randint(k_rows, shape, 0, size)
+        draws = Draw(rows, jax.random.normal(k_now, noise), jax.random.normal(k_after, noise))
 
-    return jax.lax.scan(once, learner, jax.random.split(key, settings.environments))[0]
+        def once(learner: Learner, draw: Draw) -> tuple[Learner, None]:
+            batch = unpack(settings, memory[draw.rows])
+            return improve(settings, learner, batch, draw, moves), None
+
+        return jax.lax.scan(once, learner, draws)[0]
+
+    return jax.vmap(one)(learners, memory, jax.random.split(key, len(settings.seeds)))
 
 
 @partial(jax.jit, donate_argnums=0)
-def remember(memory: Transition, rows: Transition, start: jax.Array) -> Transition:
-    return jax.tree.map(
-        lambda old, new: jax.lax.dynamic_update_slice_in_dim(old, new, start, 0), memory, rows
-    )
+def remember(memory: jax.Array, rows: jax.Array, start: jax.Array) -> jax.Array:
+    return jax.lax.dynamic_update_slice_in_dim(memory, rows, start, 1)
+
+
+def unpack(settings: Settings, rows: jax.Array) -> Transition:
+    """Transitions from rows of the memory, in which the arrays lie side by side."""
+    states, actions = _sizes(settings)
+    ends = np.cumsum([states, actions, 1, 1])
+    s, a, reward, ended, s_next = jnp.split(rows, ends, axis=-1)
+    return Transition(s, a, reward[..., 0], ended[..., 0], s_next)
+
+
+@partial(jax.jit, static_argnames="settings")
+def act(
+    settings: Settings, actors: Net, s: jax.Array, key: jax.Array, blind: jax.Array
+) -> jax.Array:
+    """The actions of all environments: uniform ones for the learners that are blind."""
+    count, n, actions = len(settings.seeds), settings.environments, _sizes(settings)[1]
+    shares = jnp.linspace(1.0 if n == 1 else 0.0, 1.0, n)[:, None]
+    normal = shares * jax.random.normal(key, (count, n, actions))
+    chosen = jnp.tanh(jax.vmap(choose)(actors, s, normal)[0])
+    uniform = jax.random.uniform(key, chosen.shape, minval=-1, maxval=1)
+    return jnp.where(blind[:, None, None], uniform, chosen)
 
 
 # ---- The loop ----
 
 
-def train(settings: Settings) -> None:
-    n, (states, actions) = settings.environments, _sizes(settings)
-    room = -(-settings.steps // n) * n
-    memory = Transition(
-        *(jnp.zeros((room, *size)) for size in ((states,), (actions,), (), (), (states,)))
-    )
-    key, k_begin = jax.random.split(jax.random.key(settings.seed))
-    learner, act = begin(settings, k_begin), make_act(settings)
-    one: Any = partial(make, settings.task)
-    envs: Any = AsyncVectorEnv(
-        [one] * n,
-        autoreset_mode=AutoresetMode.SAME_STEP,
-        context="spawn",  # JAX has threads, beside which forked processes are not safe
-    )
-    s, _ = envs.reset(seed=settings.seed * n)
-    log, started = [], time.monotonic()
-    for step in range(0, room, n):
-        key, k_act, k_learn = jax.random.split(key, 3)
-        learning = step >= settings.warm_up
-        a = np.asarray(act(learner.actor, s, k_act, learning))
-        envs.step_async(a)
+class Training:
+    """The learners, their environments and what they remember."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings, self.count = settings, len(settings.seeds)
+        files = _each(settings.begin, self.count)
+        each = settings.seeds, files, _each(settings.temperature, self.count)
+        self.learners: Learner = _stack([begin(settings, *x) for x in zip(*each, strict=True)])
+        self.begun = np.array([bool(file) for file in files])
+        self.fall = np.array(_each(settings.fall, self.count))[:, None]
+        self.high = np.array(_each(settings.high, self.count))[:, None]
+        copies, states = self.count * settings.environments, _sizes(settings)[0]
+        self.robots = Robots(
+            settings.task,
+            copies,
+            settings.seeds[0],
+            threads=settings.threads,
+            start_noise=settings.start_noise,
+        )
+        self.room = settings.memory // settings.environments * settings.environments
+        columns = 2 * states + _sizes(settings)[1] + 2
+        self.memory = jnp.zeros((self.count, self.room, columns))
+        self.key = jax.random.key(settings.seeds[0])
+        self.step, self.updates = 0, 0
+
+    def advance(self) -> None:
+        """Take a step in all environments while the learners take gradient steps."""
+        settings = self.settings
+        self.key, k_act, k_learn = jax.random.split(self.key, 3)
+        learning = self.step >= settings.warm_up
+        s = self._by_learner(self.robots.observe())
+        blind = jnp.asarray(~self.begun & (not learning))
+        a = np.asarray(act(settings, self.learners.actor, s, k_act, blind))
         if learning:  # while the environments take their steps
-            learner = improve_often(settings, learner, memory, jnp.int32(step), k_learn)
-        rows, s = seen(s, a, envs.step_wait(), settings.fall)
-        memory = remember(memory, rows, jnp.int32(step))
-        done = step + n
-        if done // settings.every > step // settings.every or done == room:
-            log.append({"step": done, **keep(settings, learner.average, done)})
-            write_csv(settings.out / "log.csv", log)
-            print(log[-1], f"{done / (time.monotonic() - started):.0f} steps/s", flush=True)
-    envs.close()
+            size = jnp.int32(min(self.step, self.room))
+            moves = jnp.float32(self.updates >= settings.critics_first)
+            self.learners = improve_often(
+                settings, self.learners, self.memory, size, moves, k_learn
+            )
+            self.updates += settings.updates
+        rows = self._play(s, a)
+        self.memory = remember(self.memory, rows, jnp.int32(self.step % self.room))
+        self.step += settings.environments
+
+    def describe(self) -> str:
+        temperatures = np.exp(self.learners.log_temperature).round(4).tolist()
+        return f"{self.step} steps, {self.updates} updates, temperatures {temperatures}"
+
+    def _play(self, s: np.ndarray, a: np.ndarray) -> np.ndarray:
+        moment = self.robots.step(a.reshape(-1, a.shape[-1]))
+        after, reward, fell, _ = (self._by_learner(x) for x in moment)
+        reward = reward - self.fall * fell
+        if self.settings.task == "ant":
+            reward = reward - self.high * np.maximum(after[..., 0] - FREE_HEIGHT, 0)
+        return np.concatenate([s, a, reward[..., None], fell[..., None], after], axis=-1)
+
+    def _by_learner(self, x: np.ndarray) -> np.ndarray:
+        return x.reshape(self.count, -1, *x.shape[1:]).astype(np.float32)
 
 
-def make_act(settings: Settings) -> Callable[..., jax.Array]:
-    """A function that chooses the actions of all environments: random ones in the warm-up."""
-    n, (_, actions) = settings.environments, _sizes(settings)
-    shares = jnp.linspace(1.0 if n == 1 else 0.0, 1.0, n)[:, None]
-
-    @jax.jit
-    def act(actor: Net, s: jax.Array, key: jax.Array, learning: jax.Array) -> jax.Array:
-        chosen, _ = sample(actor, s.astype(jnp.float32), key, shares)
-        blind = jax.random.uniform(key, (n, actions), minval=-1, maxval=1)
-        return jnp.where(learning, chosen, blind)
-
-    return act
-
-
-def seen(s: np.ndarray, a: np.ndarray, result: Any, fall: float) -> tuple[Transition, np.ndarray]:
-    """The transitions of a step, and the states that the environments are in after it."""
-    s_next, reward, ended, truncated, info = result
-    after = np.array(s_next)
-    for i in np.flatnonzero(ended | truncated):  # there s_next is the start of a new episode
-        after[i] = info["final_obs"][i]
-    rows = (s, a, reward - fall * ended, ended, after)
-    return Transition(*(np.asarray(x, np.float32) for x in rows)), s_next
+def train(settings: Settings) -> None:
+    started = time.monotonic()
+    training, kept, due = Training(settings), [], settings.every
+    with ThreadPoolExecutor(1) as evaluator:
+        while True:
+            training.advance()
+            passed = time.monotonic() - started
+            last = passed > 60 * settings.minutes or training.step >= settings.steps
+            if passed >= due or last:
+                due += settings.every
+                print(f"{passed:.0f} s: {training.describe()}", flush=True)
+                kept.append(evaluator.submit(keep, settings, training.learners, training.step))
+            if last:
+                break
+        finish(settings, kept)
 
 
-def keep(settings: Settings, actor: Net, step: int) -> dict[str, str]:
-    """Write a policy, and return what its episodes are like."""
-    layers = tuple((np.asarray(w, np.float32), np.asarray(b, np.float32)) for w, b in actor)
-    arrays: dict[str, Any] = {}
-    for i, (weights, bias) in enumerate(layers):
-        arrays |= {f"w{i}": weights, f"b{i}": bias}
-    with atomic(settings.out / f"{step}.npz") as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, **arrays)
-    return {
-        f"{name}_noise_{noise:g}": text
-        for noise in (0.0, 1.0)
-        for name, text in judge(settings, TrainedBehaviour(layers, noise)).items()
-    }
+def keep(settings: Settings, learners: Learner, step: int) -> list[dict[str, Any]]:
+    """Write the policies, and return what their episodes are like."""
+    average: Any = jax.tree.map(np.asarray, learners.average)
+    actors = [jax.tree.map(lambda x, i=i: x[i], average) for i in range(len(settings.seeds))]
+    names = [f"{seed}-{step}" for seed in settings.seeds]
+    for name, actor in zip(names, actors, strict=True):
+        with atomic(settings.out / f"{name}.npz") as temporary, temporary.open("wb") as file:
+            np.savez_compressed(file, **named(actor))
+    pairs = [(i, noise) for i in range(len(actors)) for noise in settings.noises]
+    seen = judge(settings, [actors[i] for i, _ in pairs], [x for _, x in pairs], settings.episodes)
+    rows = [{"policy": names[i], **row} for (i, _), row in zip(pairs, seen, strict=True)]
+    for row in rows:
+        print(row, flush=True)
+    return rows
 
 
-def judge(settings: Settings, act: TrainedBehaviour) -> dict[str, str]:
-    """The returns of a policy, and the share of its episodes that terminated."""
-    env, seeds = shared_environment(settings.task), episode_seeds(settings.episodes, 0)
-    played = [rollout(env, act, seed) for seed in seeds]
-    returns = np.array([episode.rewards.sum() for episode in played])
-    return {
-        "return": f"{returns.mean():.0f}",
-        "deviation": f"{returns.std():.0f}",
-        "terminated": f"{np.mean([episode.terminated for episode in played]):.2f}",
-    }
+def finish(settings: Settings, kept: list[Future[list[dict[str, Any]]]]) -> None:
+    """Write the log, and measure the best policies again."""
+    rows = [row for future in kept for row in future.result()]
+    write_csv(settings.out / "log.csv", rows)
+    low, high = settings.wanted
+    able = [row for row in rows if low <= row["return"] <= high]
+    best = sorted(able, key=lambda row: (row["fell"] > 0.02, -row["return"]))[: settings.finalists]
+    if not best:
+        return
+    actors = [read_net(str(settings.out / f"{row['policy']}.npz")) for row in best]
+    seen = judge(settings, actors, [row["noise"] for row in best], settings.final_episodes)
+    finals = [{"policy": row["policy"], **new} for row, new in zip(best, seen, strict=True)]
+    write_csv(settings.out / "best.csv", finals)
+    for row in finals:
+        print("best", row, flush=True)
+
+
+def judge(
+    settings: Settings, actors: list[Net], noises: list[float], episodes: int
+) -> list[dict[str, Any]]:
+    """The returns of policies, and the share of their episodes that terminated."""
+    count, actions = len(actors), _sizes(settings)[1]
+    stacked: Any = jax.tree.map(lambda *x: np.stack(x), *actors)
+    robots = Robots(settings.task, count * episodes, 0, threads=settings.threads)
+    random, shares = np.random.default_rng(0), np.array(noises, np.float32)[:, None, None]
+    returns, going = np.zeros(count * episodes), np.ones(count * episodes, bool)
+    fallen = np.zeros(count * episodes, bool)
+    for _ in range(TASKS[settings.task].max_steps):
+        s = robots.observe().reshape(count, episodes, -1).astype(np.float32)
+        normal = random.standard_normal((count, episodes, actions), dtype=np.float32)
+        u, _ = choose(stacked, s, shares * normal, np)
+        moment = robots.step(np.tanh(u).reshape(-1, actions))
+        returns += going * moment.reward
+        fallen |= going & moment.fell
+        going &= ~moment.fell
+    each = returns.reshape(count, -1), fallen.reshape(count, -1)
+    return [
+        {
+            "noise": noise,
+            "return": round(float(r.mean()), 1),
+            "deviation": round(float(r.std()), 1),
+            "fell": round(float(f.mean()), 4),
+        }
+        for noise, r, f in zip(noises, *each, strict=True)
+    ]
+
+
+def named(actor: Net) -> dict[str, Any]:
+    """The arrays of a policy's file."""
+    weights = {f"w{i}": np.asarray(w, np.float32) for i, (w, _) in enumerate(actor)}
+    return weights | {f"b{i}": np.asarray(b, np.float32) for i, (_, b) in enumerate(actor)}
+
+
+def _stack(trees: list[Any]) -> Any:
+    return jax.tree.map(lambda *x: jnp.stack(x), *trees)
+
+
+def _each(given: tuple[Any, ...], count: int) -> list[Any]:
+    """One value for each learner, from one for each or one for all."""
+    if len(given) not in (1, count):
+        raise SystemExit(f"{len(given)} values are given for {count} seeds: {given}")
+    return list(given) * (count // len(given))
 
 
 def _adam(settings: Settings) -> optax.GradientTransformation:
@@ -291,6 +444,6 @@ def _sizes(settings: Settings) -> tuple[int, int]:
 
 if __name__ == "__main__":
     chosen = tyro.cli(Settings)
-    if chosen.task not in TASKS:
-        raise SystemExit(f"there is no task {chosen.task!r}, only {', '.join(TASKS)}")
+    if chosen.task not in ROBOTS:
+        raise SystemExit(f"there is no task {chosen.task!r}, only {', '.join(ROBOTS)}")
     train(chosen)
