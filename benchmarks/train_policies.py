@@ -287,19 +287,18 @@ class Training:
         self.begun = np.array([bool(file) for file in files])
         self.fall = np.array(_each(settings.fall, self.count))[:, None]
         self.high = np.array(_each(settings.high, self.count))[:, None]
-        copies, states = self.count * settings.environments, _sizes(settings)[0]
+        self.key = jax.random.key(settings.seeds[0])
+        self.step, self.updates, n = 0, 0, settings.environments
         self.robots = Robots(
             settings.task,
-            copies,
+            self.count * n,
             settings.seeds[0],
             threads=settings.threads,
             start_noise=settings.start_noise,
         )
-        self.room = settings.memory // settings.environments * settings.environments
-        columns = 2 * states + _sizes(settings)[1] + 2
-        self.memory = jnp.zeros((self.count, self.room, columns))
-        self.key = jax.random.key(settings.seeds[0])
-        self.step, self.updates = 0, 0
+        states, actions = _sizes(settings)
+        self.room = settings.memory // n * n
+        self.memory = jnp.zeros((self.count, self.room, 2 * states + actions + 2))
 
     def advance(self) -> None:
         """Take a step in all environments while the learners take gradient steps."""
@@ -337,20 +336,23 @@ class Training:
 
 
 def train(settings: Settings) -> None:
-    started = time.monotonic()
-    training, kept, due = Training(settings), [], settings.every
     with ThreadPoolExecutor(1) as evaluator:
-        while True:
-            training.advance()
-            passed = time.monotonic() - started
-            last = passed > 60 * settings.minutes or training.step >= settings.steps
-            if passed >= due or last:
-                due += settings.every
-                print(f"{passed:.0f} s: {training.describe()}", flush=True)
-                kept.append(evaluator.submit(keep, settings, training.learners, training.step))
-            if last:
-                break
-        finish(settings, kept)
+        finish(settings, learn(settings, evaluator))
+
+
+def learn(settings: Settings, evaluator: ThreadPoolExecutor) -> list[Future[list[dict[str, Any]]]]:
+    """Learn until the time is over, and return the evaluations, some of which may be under way."""
+    started, due, last = time.monotonic(), settings.every, False
+    training, kept = Training(settings), []
+    while not last:
+        training.advance()
+        passed = time.monotonic() - started
+        last = passed > 60 * settings.minutes or training.step >= settings.steps
+        if passed >= due or last:
+            due += settings.every
+            print(f"{passed:.0f} s: {training.describe()}", flush=True)
+            kept.append(evaluator.submit(keep, settings, training.learners, training.step))
+    return kept
 
 
 def keep(settings: Settings, learners: Learner, step: int) -> list[dict[str, Any]]:
@@ -390,21 +392,8 @@ def judge(
     settings: Settings, actors: list[Net], noises: list[float], episodes: int
 ) -> list[dict[str, Any]]:
     """The returns of policies, and the share of their episodes that terminated."""
-    count, actions = len(actors), _sizes(settings)[1]
     stacked: Any = jax.tree.map(lambda *x: np.stack(x), *actors)
-    robots = Robots(settings.task, count * episodes, 0, threads=settings.threads)
-    random, shares = np.random.default_rng(0), np.array(noises, np.float32)[:, None, None]
-    returns, going = np.zeros(count * episodes), np.ones(count * episodes, bool)
-    fallen = np.zeros(count * episodes, bool)
-    for _ in range(TASKS[settings.task].max_steps):
-        s = robots.observe().reshape(count, episodes, -1).astype(np.float32)
-        normal = random.standard_normal((count, episodes, actions), dtype=np.float32)
-        u, _ = choose(stacked, s, shares * normal, np)
-        moment = robots.step(np.tanh(u).reshape(-1, actions))
-        returns += going * moment.reward
-        fallen |= going & moment.fell
-        going &= ~moment.fell
-    each = returns.reshape(count, -1), fallen.reshape(count, -1)
+    returns, fell = play(settings, stacked, np.array(noises, np.float32), episodes)
     return [
         {
             "noise": noise,
@@ -412,8 +401,26 @@ def judge(
             "deviation": round(float(r.std()), 1),
             "fell": round(float(f.mean()), 4),
         }
-        for noise, r, f in zip(noises, *each, strict=True)
+        for noise, r, f in zip(noises, returns, fell, strict=True)
     ]
+
+
+def play(
+    settings: Settings, actors: Net, noises: np.ndarray, episodes: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The return of each episode and whether it terminated, in a row for each of the actors."""
+    random, actions = np.random.default_rng(0), _sizes(settings)[1]
+    shape = len(noises), episodes
+    robots = Robots(settings.task, len(noises) * episodes, 0, threads=settings.threads)
+    returns, fallen = np.zeros(shape), np.zeros(shape, bool)
+    for _ in range(TASKS[settings.task].max_steps):
+        s = robots.observe().reshape(*shape, -1).astype(np.float32)
+        normal = random.standard_normal((*shape, actions), dtype=np.float32)
+        u, _ = choose(actors, s, noises[:, None, None] * normal, np)
+        moment = robots.step(np.tanh(u).reshape(-1, actions))
+        returns += ~fallen * moment.reward.reshape(shape)
+        fallen |= moment.fell.reshape(shape)
+    return returns, fallen
 
 
 def named(actor: Net) -> dict[str, Any]:
