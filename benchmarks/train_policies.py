@@ -2,11 +2,11 @@
 
     python benchmarks/train_policies.py ant --seeds 1 2 --high 10 --minutes 6 --out policies/ant
 
-Several policies are learned side by side, one for each of --seeds. --begin, --fall, --high and
---temperature take one value for all of them or one for each. Every --every seconds it writes
-OUT/SEED-STEP.npz for each seed, in the format of the shipped policies, and prints the returns of
-that policy and how many of its episodes terminated. OUT/log.csv has the same lines at the end.
-OUT/best.csv has more episodes of the best policies. To ship one, see
+Several policies are learned side by side, one for each of --seeds. --begin, --fall, --high,
+--temperature and --pace take one value for all of them or one for each. Every --every seconds it
+writes OUT/SEED-STEP.npz for each seed, in the format of the shipped policies, and prints the
+returns of that policy and how many of its episodes terminated. OUT/log.csv has the same lines at
+the end. OUT/best.csv has more episodes of the best policies. To ship one, see
 `lobsdice.environments.tasks.behaviour`. The expert and the medium policy of a task should come from
 different seeds: a snapshot of the expert's own training acts much like the expert.
 
@@ -97,6 +97,9 @@ class Settings:
     """Share of the policy in its running average."""
     warm_up: int = 10_000
     """Steps of each seed before the first gradient step: random actions, or those of --begin."""
+    pace: tuple[float, ...] = (1.0,)
+    """Factor of the rate of the policy and the temperature. A policy that begins with a file needs
+    0.1 or so: its critics are new, and a fast policy leaves the states that they know."""
     critics_first: int = 0
     """Gradient steps of the critics alone, before the policy and the temperature move."""
 
@@ -192,9 +195,9 @@ def begin(settings: Settings, seed: int, file: str, temperature: float) -> Learn
 
 
 def improve(
-    settings: Settings, learner: Learner, batch: Transition, draw: Draw, moves: jax.Array
+    settings: Settings, learner: Learner, batch: Transition, draw: Draw, pace: jax.Array
 ) -> Learner:
-    """Take one gradient step of the critics and, if it moves, of the actor and temperature."""
+    """Take one gradient step, which is `pace` times as long for the actor and temperature."""
     temperature = jnp.exp(learner.log_temperature)
     a_next, log_next = sample(learner.actor, batch.s_next, draw.after)
     follows = values(learner.targets, batch.s_next, a_next).min(axis=0) - temperature * log_next
@@ -207,12 +210,14 @@ def improve(
         gain = values(jax.lax.stop_gradient(critics), batch.s, a).min(axis=0)
         # The temperature rises while the entropy is below minus the number of actions.
         surplus = jax.lax.stop_gradient(log_prob).mean() - a.shape[-1]
-        of_actor = (temperature * log_prob - gain).mean() - log_temperature * surplus
-        return (errors**2).mean(axis=1).sum() + moves * of_actor
+        lost = (temperature * log_prob - gain).mean() - log_temperature * surplus
+        return (errors**2).mean(axis=1).sum() + lost
 
     learned = learner[:3]
+    changes: Any
     changes, optimiser = _adam(settings).update(jax.grad(loss)(learned), learner.optimiser)
-    moved: Any = optax.apply_updates(learned, changes)
+    of_actor, of_temperature = jax.tree.map(lambda x: pace * x, changes[::2])
+    moved: Any = optax.apply_updates(learned, (of_actor, changes[1], of_temperature))
     actor, critics, log_temperature = moved
     targets: Any = optax.incremental_update(critics, learner.targets, settings.target_rate)
     average: Any = optax.incremental_update(actor, learner.average, settings.average_rate)
@@ -225,12 +230,12 @@ def improve_often(
     learners: Learner,
     memory: jax.Array,
     size: jax.Array,
-    moves: jax.Array,
+    pace: jax.Array,
     key: jax.Array,
 ) -> Learner:
     """Take gradient steps of all learners, on batches from the first rows of their memories."""
 
-    def one(learner: Learner, memory: jax.Array, key: jax.Array) -> Learner:
+    def one(learner: Learner, memory: jax.Array, pace: jax.Array, key: jax.Array) -> Learner:
         # Random numbers are drawn before the loop: inside, each would cost the time of a layer.
         k_rows, k_now, k_after = jax.random.split(key, 3)
         shape = settings.updates, settings.batch_size
@@ -240,11 +245,11 @@ def improve_often(
 
         def once(learner: Learner, draw: Draw) -> tuple[Learner, None]:
             batch = unpack(settings, memory[draw.rows])
-            return improve(settings, learner, batch, draw, moves), None
+            return improve(settings, learner, batch, draw, pace), None
 
         return jax.lax.scan(once, learner, draws)[0]
 
-    return jax.vmap(one)(learners, memory, jax.random.split(key, len(settings.seeds)))
+    return jax.vmap(one)(learners, memory, pace, jax.random.split(key, len(settings.seeds)))
 
 
 @partial(jax.jit, donate_argnums=0)
@@ -287,6 +292,7 @@ class Training:
         self.begun = np.array([bool(file) for file in files])
         self.fall = np.array(_each(settings.fall, self.count))[:, None]
         self.high = np.array(_each(settings.high, self.count))[:, None]
+        self.pace = np.array(_each(settings.pace, self.count))
         self.key = jax.random.key(settings.seeds[0])
         self.step, self.updates, n = 0, 0, settings.environments
         self.robots = Robots(
@@ -310,10 +316,8 @@ class Training:
         a = np.asarray(act(settings, self.learners.actor, s, k_act, blind))
         if learning:  # while the environments take their steps
             size = jnp.int32(min(self.step, self.room))
-            moves = jnp.float32(self.updates >= settings.critics_first)
-            self.learners = improve_often(
-                settings, self.learners, self.memory, size, moves, k_learn
-            )
+            pace = jnp.float32(self.pace * (self.updates >= settings.critics_first))
+            self.learners = improve_often(settings, self.learners, self.memory, size, pace, k_learn)
             self.updates += settings.updates
         rows = self._play(s, a)
         self.memory = remember(self.memory, rows, jnp.int32(self.step % self.room))
