@@ -64,6 +64,13 @@ class Extent:
     """Worlds that end."""
     env: tuple[str, ...] = Grid().env
     """Environments of the other kinds."""
+    sizes: tuple[int, ...] = ()
+    """Numbers of medium and of random episodes in the logs of the other kinds, one mixture for each
+    (default: 100, 500 and 1000 in mujoco, 500 in mixtures)."""
+    expert: int | None = None
+    """Expert episodes in the logs of the other kinds (default: 100, and 400 for halfcheetah)."""
+    conditions: tuple[str, ...] = Grid().conditions
+    """Conditions of the mixtures: few-20, few-5, none, fragments, noisy."""
     seeds: int = 5
     """Runs with the seeds 0, 1, ..., each with demonstrations and logs of its own."""
 
@@ -71,12 +78,16 @@ class Extent:
     """Gradient steps of a run."""
     endings_steps: int = 20_000
     """Gradient steps of a run in the worlds that end."""
+    every: int | None = None
+    """Steps between evaluations (default: half of the steps in the worlds that end, elsewhere about
+    a fiftieth)."""
     episodes: int = 100
     """Episodes of an evaluation in the worlds that end; elsewhere ten."""
     batch_size: int = 512
     """Batch size: rows of each part of the data in a step."""
     set: tuple[str, ...] = ()
-    """Hyperparameters in the worlds that end, such as width=64, for a small part of the table."""
+    """Hyperparameters such as width=64, for every method that has them: for a small part of the
+    table."""
 
     def __post_init__(self):
         check_names("kind of tasks", self.kinds, KINDS)
@@ -100,20 +111,37 @@ def experiment(extent: Extent, folder: Path, *, executor: Executor | None = None
                 choice, _settings(extent), folder / kind, executor=executor, exact=False
             )
         else:
-            sizes = (500,) if kind == "mixtures" else Grid().sizes
-            grid = Grid(extent.env, extent.methods(kind), extent.seeds, sizes)
-            plan = Plan(steps=extent.steps, batch_size=extent.batch_size)
-            control.experiment(kind, grid, plan, folder / kind, executor=executor)
+            control.experiment(
+                kind, _grid_of(extent, kind), _plan(extent), folder / kind, executor=executor
+            )
     return write_tables(folder)
 
 
 def _settings(extent: Extent) -> Settings:
     return Settings(
         steps=extent.endings_steps,
-        every=max(1, extent.endings_steps // 2),
+        every=extent.every or max(1, extent.endings_steps // 2),
         episodes=extent.episodes,
         batch_size=extent.batch_size,
         set=extent.set,
+    )
+
+
+def _grid_of(extent: Extent, kind: str) -> Grid:
+    sizes = extent.sizes or ((500,) if kind == "mixtures" else Grid().sizes)
+    return Grid(
+        extent.env,
+        extent.methods(kind),
+        extent.seeds,
+        sizes,
+        expert=extent.expert,
+        conditions=extent.conditions,
+    )
+
+
+def _plan(extent: Extent) -> Plan:
+    return Plan(
+        steps=extent.steps, batch_size=extent.batch_size, every=extent.every, set=extent.set
     )
 
 

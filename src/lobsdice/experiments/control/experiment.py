@@ -9,7 +9,6 @@ mixtures               not in the paper: offline data that is harder to learn fr
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -86,6 +85,7 @@ def experiment(
     for other in reuse:
         check_alike(other, settings, apart_from={"experiment", "every"} | lengths)
     trials = EXPERIMENTS[name].trials(grid)
+    plan.check(dict.fromkeys(trial.algorithm for trial in trials))
     claim(folder, settings)
     run_all(trials, plan, data, folder, reuse=reuse, executor=executor)
     return [folder / SCORES, *write_tables(name, folder), *draw_scores(name, folder)]
@@ -93,7 +93,7 @@ def experiment(
 
 def settings_of(name: str, plan: Plan, data: str) -> dict[str, Any]:
     """All that the results of an experiment's runs have in common."""
-    settings = asdict(plan) | {"experiment": name, "data": data, "pool": POOL}
+    settings = plan.to_plain() | {"experiment": name, "data": data, "pool": POOL}
     return settings | ({"policies": policies_digest()} if data == BUILT_IN else {})
 
 

@@ -103,7 +103,7 @@ def fleet_of(trials: Sequence[Trial], plan: Plan, source: EpisodeSource) -> Flee
     """The trials as members of a fleet. Trials on the same dataset share it."""
     datasets = list(dict.fromkeys(trial.dataset for trial in trials))
     members = tuple(
-        Member(t.make(plan.ratio_penalty), t.seed, datasets.index(t.dataset), plan.options)
+        Member(t.make(plan.hyperparameters), t.seed, datasets.index(t.dataset), plan.options)
         for t in trials
     )
     labels = members[0].algorithm.needs_labels
@@ -139,6 +139,6 @@ def evaluation(
 if __name__ == "__main__":
     end_with_parent()
     folder, settings = Path(sys.argv[1]), json.loads(sys.argv[2])
-    plan, source = Plan(**settings["plan"]), make_source(settings["data"])
+    plan, source = Plan.from_plain(settings["plan"]), make_source(settings["data"])
     with exit_if_busy():
         train(folder, plan, source, workers=settings["workers"])

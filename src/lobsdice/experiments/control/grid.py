@@ -1,13 +1,15 @@
 """The trials of the continuous-control experiments and their shared settings; light to import."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import product
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lobsdice.environments.tasks.table import NOISY, NOISY_TASKS, SOURCES, TASKS, family
 from lobsdice.errors import LobsDICEError
+from lobsdice.experiments.hyperparameters import assignments, check, given, names
 
 if TYPE_CHECKING:
     from lobsdice.algorithms import Algorithm
@@ -72,14 +74,12 @@ class Trial:
         """The number of offline episodes of each source that has any."""
         return {s: n for s, n in zip(SOURCES, self.mixture, strict=True) if n}
 
-    def make(self, ratio_penalty: float | None = None) -> "Algorithm":
-        """The algorithm with its hyperparameters; those without a `ratio_penalty` ignore it."""
+    def make(self, values: Mapping[str, Any] = MappingProxyType({})) -> "Algorithm":
+        """The algorithm with those of these hyperparameters that it has."""
         from lobsdice.algorithms import ALGORITHMS
 
-        settings = {} if self.gamma is None else {"gamma": self.gamma}
-        if ratio_penalty is not None and hasattr(ALGORITHMS[self.algorithm], "ratio_penalty"):
-            settings["ratio_penalty"] = ratio_penalty
-        return ALGORITHMS[self.algorithm](**settings)
+        own = {} if self.gamma is None else {"gamma": self.gamma}
+        return given(ALGORITHMS[self.algorithm](), {**values, **own})
 
     def columns(self) -> dict[str, Any]:
         """The columns of the trial in a table."""
@@ -125,6 +125,32 @@ class Plan:
     ratio_penalty: float | None = None
     """Weight of the discriminator's gradient penalty, for every algorithm that has one (default:
     each algorithm's own)."""
+    set: tuple[str, ...] = ()
+    """Other hyperparameters, such as width=64, for every algorithm that has them."""
+
+    def to_plain(self) -> dict[str, Any]:
+        """The plan as JSON can hold it; without `set` where that is empty, as in earlier tables."""
+        plain = {key: x for key, x in asdict(self).items() if key != "set"}
+        return plain | ({"set": list(self.set)} if self.set else {})
+
+    @staticmethod
+    def from_plain(plain: Mapping[str, Any]) -> "Plan":
+        """The plan that `to_plain` wrote."""
+        return Plan(**{**plain, "set": tuple(plain.get("set", ()))})
+
+    @property
+    def hyperparameters(self) -> dict[str, Any]:
+        """The hyperparameters that the plan names; those of `set` are text."""
+        penalty = {} if self.ratio_penalty is None else {"ratio_penalty": self.ratio_penalty}
+        return penalty | assignments(self.set)
+
+    def check(self, algorithms: Iterable[str]) -> None:
+        """Raise if `set` names a hyperparameter that no algorithm has, or that is a column."""
+        from lobsdice.algorithms import ALGORITHMS
+
+        if "gamma" in assignments(self.set):
+            raise LobsDICEError("the discount has a column in the tables; `set` cannot change it")
+        check(self.set, {name for one in algorithms for name in names(ALGORITHMS[one])})
 
     @cached_property
     def options(self) -> "Options":
@@ -172,10 +198,10 @@ class Grid:
         from lobsdice.algorithms import ALGORITHMS
 
         check_names("algorithm", self.algorithms, ALGORITHMS)
-        names = self.algorithms if algorithms is None else algorithms
+        chosen = self.algorithms if algorithms is None else algorithms
         return [
             Trial(name, env, mixture, seed, **settings)
-            for name, (env, mixture), seed in product(names, self.tasks(), range(self.seeds))
+            for name, (env, mixture), seed in product(chosen, self.tasks(), range(self.seeds))
         ]
 
     def hard_trials(self) -> list[Trial]:

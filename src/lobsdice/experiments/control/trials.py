@@ -123,7 +123,7 @@ def _collect(todo: Fleets, source: EpisodeSource) -> None:
 def _jobs(todo: Fleets, plan: Plan, data: str, workers: int) -> Iterator[Job]:
     """The jobs of the fleets; the folder of each is made when it is drawn."""
     source, cache = make_source(data), str(cache_folder().absolute())
-    settings = {"plan": asdict(plan), "data": absolute_name(data), "workers": workers}
+    settings = {"plan": plan.to_plain(), "data": absolute_name(data), "workers": workers}
     for path, trials in todo.items():
         _begin(path, trials)
         needed = wanted(trials).items()

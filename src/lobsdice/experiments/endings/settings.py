@@ -5,13 +5,13 @@ before any result: defaults are chosen on the first four, and the other four are
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from lobsdice import console
 from lobsdice.environments.tasks.table import WORLDS
 from lobsdice.errors import LobsDICEError
+from lobsdice.experiments import hyperparameters
 from lobsdice.experiments.control.grid import check_names
 
 if TYPE_CHECKING:
@@ -180,54 +180,23 @@ class Settings:
         """
         from lobsdice.algorithms import ALGORITHMS
 
-        usual = ALGORITHMS[name]()
-        mine = {key: x for key, x in self.named().items() if key in _names(usual)}
-        for key, x in _assignments(own).items():
-            if key not in _names(usual):
+        usual, mine = ALGORITHMS[name](), hyperparameters.assignments(own)
+        for key in mine:
+            if key not in hyperparameters.names(usual):
                 raise LobsDICEError(f"{name} has no hyperparameter {key!r}")
-            mine[key] = x
-        return type(usual)(**{key: _like(getattr(usual, key), x) for key, x in mine.items()})
+        return hyperparameters.given(usual, self.named() | mine)
 
     def named(self) -> dict[str, Any]:
         """The hyperparameters that were named; those of `set` are text."""
         named = {key: getattr(self, key) for key in ("ratio_penalty", "alpha", "gamma")}
-        return {key: x for key, x in named.items() if x is not None} | _assignments(self.set)
+        return {key: x for key, x in named.items() if x is not None} | hyperparameters.assignments(
+            self.set
+        )
 
     def check(self, arms: list[Arm]) -> None:
         """Raise if `set` names a hyperparameter that no algorithm has; warn if no arm has it.
 
         The arms of a folder may be run one by one, and share the settings.
         """
-        from lobsdice.algorithms import ALGORITHMS
-
-        here = {name for arm in arms for name in _names(self.algorithm(arm.algorithm, arm.set))}
-        anywhere = {name for algorithm in ALGORITHMS.values() for name in _names(algorithm)}
-        for name in _assignments(self.set):
-            if name not in anywhere:
-                raise LobsDICEError(f"no algorithm has the hyperparameter {name!r}")
-            if name not in here:
-                console.warn(f"{name} changes nothing here: none of these algorithms has it")
-
-
-def _assignments(texts: Sequence[str]) -> dict[str, str]:
-    found = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise LobsDICEError(f"{text!r} does not set a hyperparameter; write NAME=VALUE")
-        found[name.replace("-", "_")] = value
-    return found
-
-
-def _names(algorithm: Any) -> set[str]:
-    return {f.name for f in fields(algorithm)}
-
-
-def _like(usual: Any, value: Any) -> Any:
-    """The value with the type of the usual one."""
-    if isinstance(usual, bool):
-        return str(value).lower() in ("1", "true", "yes")
-    try:
-        return type(usual)(value)
-    except ValueError as error:
-        raise LobsDICEError(f"{value!r} should be a number like {usual}") from error
+        made = [self.algorithm(arm.algorithm, arm.set) for arm in arms]
+        hyperparameters.check(self.set, {n for one in made for n in hyperparameters.names(one)})
