@@ -134,6 +134,9 @@ def test_an_arm_may_have_hyperparameters_of_its_own():
         [Trial(arm, "grid", seed) for arm in (plain, own) for seed in (0, 1)], Settings()
     )
     assert [len(group) for group in groups] == [2, 2]
+    nearer = Choice(algorithms=("seabo", "seabo:sharpness=2.0")).arms()  # another real number
+    found = fleets([Trial(arm, "grid", seed) for arm in nearer for seed in (0, 1)], Settings())
+    assert [len(group) for group in found] == [4]
     with pytest.raises(LobsDICEError, match="bc has no hyperparameter 'absorb'"):
         Settings().algorithm("bc", ("absorb=true",))
     with pytest.raises(LobsDICEError, match="NAME=VALUE"):

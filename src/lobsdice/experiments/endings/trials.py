@@ -15,6 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import jax
+
 from lobsdice import console
 from lobsdice.data.files import cache_folder, write_csv
 from lobsdice.data.machine import cores
@@ -74,12 +76,14 @@ def run_all(
 
 
 def fleets(trials: Iterable[Trial], settings: Settings) -> list[list[Trial]]:
-    """The trials in groups that can train in one program."""
+    """The trials in groups that can train in one program; its runs may differ in real numbers."""
     groups: dict[Any, list[Trial]] = {}
     for trial in trials:
         spec, arm = spec_of(trial.world), trial.arm
-        reading = arm.terminal if settings.algorithm(arm.algorithm).goes_on else ""
-        shape = (arm.algorithm, arm.set, reading, spec.state_size, spec.action_space)
+        algorithm = settings.algorithm(arm.algorithm, arm.set)
+        reading = arm.terminal if algorithm.goes_on else ""
+        program = jax.tree.structure(algorithm)
+        shape = (arm.algorithm, program, reading, spec.state_size, spec.action_space)
         groups.setdefault(shape, []).append(trial)
     return list(groups.values())
 
