@@ -1,12 +1,16 @@
 """The table of all methods: values of both kinds of experiments in one scale, means and leads."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from lobsdice.data.files import write_csv
+from lobsdice.experiments import methods
 from lobsdice.experiments.methods import (
     METHODS,
     Extent,
     collect,
+    experiment,
     leads,
     markdown,
     means,
@@ -72,6 +76,37 @@ def test_the_tables_and_the_figure_are_written(tmp_path):
         "methods.svg",
     }
     assert all((tmp_path / name).stat().st_size for name in written)
+
+
+def test_folders_beside_add_their_runs_and_replace_none(tmp_path):
+    main, other = (tmp_path / name for name in ("main", "other"))
+    main.mkdir()
+    (other / "endings").mkdir(parents=True)
+    rows = [ended("seabo", world, 0, 2, 0.9) for world in ("reach", "pointmaze")]
+    write_csv(other / "endings" / "scores.csv", rows)
+    found, groups = collect(made(main), other)
+    assert found["seabo"]["reach"][0] == 50.0 and found["seabo"]["pointmaze"] == {0: 90.0}
+    assert set(groups["endings"]) == {"reach", "grid", "pointmaze"}
+
+
+def test_a_part_has_the_sizes_and_hyperparameters_that_it_was_given(tmp_path, monkeypatch):
+    seen = {}
+
+    def spy(kind, grid, plan, folder, *, executor):
+        seen[kind] = grid, plan, folder
+
+    monkeypatch.setattr(methods.control, "experiment", spy)
+    monkeypatch.setattr(methods, "write_tables", lambda *arguments: [])
+    given = {"expert": 30, "conditions": ("few-5",), "every": 10, "set": ("width=8",)}
+    extent = Extent(kinds=("mixtures", "mujoco"), env=("hopper",), steps=20, **given)
+    experiment(extent, tmp_path)
+    assert [grid.sizes for grid, _, _ in seen.values()] == [(500,), (100, 500, 1000)]
+    for kind, (grid, plan, folder) in seen.items():
+        assert (grid.expert, grid.conditions, grid.env) == (30, ("few-5",), ("hopper",))
+        assert (plan.steps, plan.every, plan.set) == (20, 10, ("width=8",))
+        assert folder == tmp_path / kind
+    experiment(replace(extent, sizes=(7,)), tmp_path)
+    assert [grid.sizes for grid, _, _ in seen.values()] == [(7,), (7,)]
 
 
 def test_a_method_without_all_tasks_has_no_mean_over_them(tmp_path):

@@ -76,6 +76,7 @@ EXPERIMENTS: dict[str, Command | Group] = {
     "mixtures": Command("control:Mixtures", "Mixtures that are harder to learn from."),
     "endings": Command("endings:Endings", "Worlds that end in success or failure."),
     "methods": Command("methods:Methods", "All methods on all kinds of tasks, in one table."),
+    "tuned": Command("tuned:Tuned", "One of three settings a method, chosen without returns."),
 }
 
 COMMANDS: dict[str, Command | Group] = {

@@ -88,6 +88,9 @@ class Extent:
     set: tuple[str, ...] = ()
     """Hyperparameters such as width=64, for every method that has them: for a small part of the
     table."""
+    beside: tuple[Path, ...] = ()
+    """Folders of other parts of this experiment, with other settings, whose runs the tables have as
+    well. A run that several folders have is taken from the first one."""
 
     def __post_init__(self):
         check_names("kind of tasks", self.kinds, KINDS)
@@ -114,7 +117,7 @@ def experiment(extent: Extent, folder: Path, *, executor: Executor | None = None
             control.experiment(
                 kind, _grid_of(extent, kind), _plan(extent), folder / kind, executor=executor
             )
-    return write_tables(folder)
+    return write_tables(folder, extent.beside)
 
 
 def _settings(extent: Extent) -> Settings:
@@ -145,10 +148,10 @@ def _plan(extent: Extent) -> Plan:
     )
 
 
-def write_tables(folder: Path) -> list[Path]:
-    """Write the tables of all runs in the folder."""
-    found, groups = collect(folder)
-    best, _ = collect(folder, best=True)
+def write_tables(folder: Path, beside: Sequence[Path] = ()) -> list[Path]:
+    """Write the tables of all runs in the folder, and of those in the folders beside it."""
+    found, groups = collect(folder, *beside)
+    best, _ = collect(folder, *beside, best=True)
     rows, tasks = means(found, groups), by_task(found, best)
     text = folder / "tables.md"
     with atomic(text) as temporary:
@@ -158,23 +161,35 @@ def write_tables(folder: Path) -> list[Path]:
     return [*paths, *common.save(plot_methods(table, each), folder / "methods")]
 
 
-def collect(folder: Path, *, best: bool = False) -> tuple[dict[str, Tasks], dict[str, list[str]]]:
+def collect(*folders: Path, best: bool = False) -> tuple[dict[str, Tasks], dict[str, list[str]]]:
     """The value of each run by method, task and seed, and the tasks of each kind.
 
-    It is the last one, or with `best` the highest of all evaluations.
+    It is the last one, or with `best` the highest of all evaluations. Of runs that several folders
+    have, that of the first one counts.
     """
     found: dict[str, Tasks] = {}
     groups: dict[str, list[str]] = {}
-    for kind in (kind for kind in KINDS if (folder / kind / SCORES).exists()):
-        for row in sorted(read_rows(folder / kind / SCORES), key=lambda row: row["step"]):
-            method, task, value = _value(kind, row)
-            seeds = found.setdefault(method, {}).setdefault(task, {})
-            seeds[row["seed"]] = max(value, seeds.get(row["seed"], value)) if best else value
-            if task not in groups.setdefault(kind, []):
-                groups[kind].append(task)
+    for kind in KINDS:
+        runs: dict[tuple[str, str, int], float] = {}
+        for folder in reversed(folders):
+            runs |= _read(kind, folder / kind / SCORES, best)
+        for (method, task, seed), value in runs.items():
+            found.setdefault(method, {}).setdefault(task, {})[seed] = value
+        if runs:
+            groups[kind] = list(dict.fromkeys(task for _, task, _ in runs))
     if len(groups) > 1:
         groups[ALL] = [task for tasks in groups.values() for task in tasks]
     return found, groups
+
+
+def _read(kind: str, path: Path, best: bool) -> dict[tuple[str, str, int], float]:
+    """The value of each run of a table, by method, task and seed; none if there is no table."""
+    runs: dict[tuple[str, str, int], float] = {}
+    for row in sorted(read_rows(path), key=lambda row: row["step"]) if path.exists() else ():
+        method, task, value = _value(kind, row)
+        run = method, task, row["seed"]
+        runs[run] = max(value, runs.get(run, value)) if best else value
+    return runs
 
 
 def _value(kind: str, row: Mapping[str, Any]) -> tuple[str, str, float]:

@@ -1,5 +1,6 @@
 """One fleet of an experiment."""
 
+import json
 from dataclasses import replace
 from functools import partial
 
@@ -10,10 +11,11 @@ from toy_experiment import PLAN, TOY
 
 from lobsdice.algorithms import BC
 from lobsdice.environments.tasks.table import spec_of
+from lobsdice.errors import LobsDICEError
 from lobsdice.experiments.control import fleet as program
 from lobsdice.experiments.control.episodes import make_source
 from lobsdice.experiments.control.fleet import evaluation, fleet_of
-from lobsdice.experiments.control.grid import COMPARED, Grid, Trial
+from lobsdice.experiments.control.grid import COMPARED, Grid, Plan, Trial
 from lobsdice.experiments.control.trials import failures, fleets, run_all
 from lobsdice.report.run_record import read_run
 from lobsdice.training.folder import describe
@@ -39,6 +41,24 @@ def test_a_plan_gives_its_penalty_to_every_algorithm_with_a_discriminator(files,
     found = {n: d["ratio_penalty"] for n, d in described.items() if "ratio_penalty" in d}
     own = {"lobsdice": 0.01, "demodicefo": 0.1, "smodice": 0.1, "opolo": 0.1}
     assert found == (own if penalty is None else dict.fromkeys(own, penalty))
+
+
+def test_a_plan_gives_hyperparameters_to_every_algorithm_that_has_them(files):
+    plan = replace(PLAN, set=("width=7", "ratio-steps=9"))
+    trials = [Trial(name, "hopper", (1, 1, 1), 0) for name in ("bc", "tailo")]
+    made = [describe(fleet_of([t], plan, make_source(files)).members[0].algorithm) for t in trials]
+    assert [found["width"] for found in made] == [7, 7] and made[1]["ratio_steps"] == 9
+    assert Plan.from_plain(json.loads(json.dumps(plan.to_plain()))) == plan
+    assert "set" not in PLAN.to_plain()  # earlier tables have no such setting
+
+
+def test_a_plan_refuses_hyperparameters_that_no_algorithm_has_and_the_discount(capsys):
+    replace(PLAN, set=("nu-rate=0.1",)).check(["lobsdice"])
+    assert not capsys.readouterr().err
+    with pytest.raises(LobsDICEError, match="no algorithm has the hyperparameter 'nu_rat'"):
+        replace(PLAN, set=("nu-rat=0.1",)).check(["lobsdice"])
+    with pytest.raises(LobsDICEError, match="the discount has a column"):
+        replace(PLAN, set=("gamma=0.9",)).check(["lobsdice"])
 
 
 def test_starts_differ_from_step_to_step_and_are_alike_for_all_runs(files):
