@@ -392,3 +392,13 @@ def test_staying_for_ever_without_a_discount_is_refused(algorithm):
         Fleet((member,), (DATA,))
     for other in ("restart", "keep"):
         assert Fleet((replace(member, options=Options(terminal=other)),), (DATA,))
+
+
+def test_every_algorithm_has_a_page_with_its_source_its_objective_and_when_to_use_it():
+    for name, kind in ALGORITHMS.items():
+        page = (DOCS / "algorithms" / f"{name}.md").read_text()
+        head, _, body = page.partition("\n## Objective\n")
+        assert f"`lobsdice train {name}`, `lobsdice.{kind.__name__}`" in head, name
+        assert all(paper in page for paper in re.findall(r"\d{4}\.\d{5}", kind.citation)), name
+        for heading in ("When to use it", "Options", "Where we differ"):
+            assert f"\n## {heading}" in body, (name, heading)

@@ -1,11 +1,13 @@
 """Rewards from optimal transport: which demonstration counts, and what steps cost."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from worlds import noise_data
 
 from lobsdice.equations.transport import transport_costs
+from lobsdice.rewards import transport
 from lobsdice.rewards.transport import (
     best_costs,
     groups,
@@ -79,3 +81,23 @@ def test_scores_are_costs_of_each_episode_by_its_length_and_the_number_of_featur
     assert (found.beyond == found.steps).all()
     # In the files' units, means and scales matter to cosines.
     assert not np.allclose(found.steps, score_transport(data, raw=True).steps)
+
+
+def test_many_episodes_at_once_have_the_same_scores_as_single_ones(monkeypatch):
+    data, sizes = noise_data(), []
+    alone = score_transport(data, raw=True).steps
+
+    def spy(episodes, demonstrations):
+        sizes.append(len(episodes))
+        return best_costs(episodes, demonstrations)
+
+    monkeypatch.setattr(transport, "best_costs", spy)
+    score_transport(data, raw=True)
+    count = len(list(runs(data.episode, data.offline.size)))
+    assert sizes == [1] * count
+
+    sizes.clear()
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    together = score_transport(data, raw=True).steps
+    np.testing.assert_allclose(together, alone, rtol=1e-3, atol=1e-5)
+    assert sum(sizes) == count and len(sizes) < count
