@@ -11,21 +11,25 @@ run: it has the worlds, the policies and the numbers to report.
 import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tyro
+from fresh_worlds import FRESH, recordings_of
 from scipy.stats import kendalltau, spearmanr
 
 from lobsdice.algorithms import ALGORITHMS
 from lobsdice.console import say
+from lobsdice.data.episodes import Episodes
 from lobsdice.data.files import atomic, write_csv
 from lobsdice.data.prepare import Data, prepare
-from lobsdice.environments.evaluate import evaluate
+from lobsdice.environments.evaluate import episode_seeds, evaluate
+from lobsdice.environments.gym import returns
 from lobsdice.environments.learned import load_world as read_world
 from lobsdice.environments.tasks.table import WORLDS, spec_of
-from lobsdice.environments.tasks.task import Task, load
+from lobsdice.environments.tasks.task import load
 from lobsdice.experiments.endings.worlds import successes
 from lobsdice.policies.policy import Policy, load_policy
 from lobsdice.training.diagnostics import infer_actions
@@ -57,6 +61,7 @@ ROLES = {
         "halfcheetah",
     ),
     "last": ("halfcheetah-noisy", "ant", "ant-noisy"),
+    "fresh": (*FRESH, "hopper-wide"),
 }
 #: Worlds with the same states and actions, whose runs train in one program.
 TOGETHER = {
@@ -68,6 +73,7 @@ TOGETHER = {
     "walker2d": ("walker2d", "walker2d-noisy", "halfcheetah"),
     "ant": ("ant", "ant-noisy"),
     "halfcheetah": ("halfcheetah-noisy",),
+    **{world: (world,) for world in (*FRESH, "hopper-wide")},
 }
 #: Another algorithm for each, or LobsDICE with another reading of ends.
 OTHER = {
@@ -79,10 +85,35 @@ OTHER = {
     "walker2d": ("opolo", "restart"),
     "ant": ("rce", "restart"),
     "halfcheetah": ("opolo", "restart"),
+    "pendulum": ("smodice", "restart"),
+    "valley": ("lobsdice", "keep"),
+    "acrobot": ("bco", "restart"),
+    "doublependulum": ("opolo", "restart"),
+    "reacher": ("demodicefo", "restart"),
+    "ferry": ("rce", "restart"),
+    "track": ("lobsdice", "stay"),
+    "tank": ("bco", "restart"),
+    "hopper-wide": ("smodice", "restart"),
 }
 #: Episodes of the expert, of a medium policy and of a random one, for MuJoCo's tasks.
 MIXTURE = {"expert": 20, "medium": 30, "random": 40}
-WIDTH, BATCH = 64, 128
+
+
+class Size(NamedTuple):
+    """The size of networks and batches, and the steps after which policies are kept."""
+
+    width: int
+    batch: int
+    early: int
+    middle: int
+    last: int
+
+
+SMALL, LONGER, WIDE = (
+    Size(64, 128, 200, 600, 2000),
+    Size(64, 128, 200, 1000, 5000),
+    Size(256, 512, 200, 1000, 4000),
+)
 #: The success rates of the demonstrators, from results/endings/demonstrators.csv.
 DEMONSTRATORS = {
     "grid": 1.0,
@@ -139,6 +170,11 @@ class Arm:
         return ", ".join(parts) or "default"
 
 
+def size_of(family: str) -> Size:
+    """Small and short in the first study, so that failures are among its policies."""
+    return WIDE if family == "hopper-wide" else LONGER if family in FRESH else SMALL
+
+
 def fleets(family: str) -> list[tuple[list[Arm], tuple[int, ...]]]:
     """The runs of each world that train together, and the steps whose policies are kept."""
     settings = ({}, {"alpha": 10.0}, {"gamma": 0.9}, {"ratio_penalty": 10.0})
@@ -146,39 +182,65 @@ def fleets(family: str) -> list[tuple[list[Arm], tuple[int, ...]]]:
     arms += [Arm("lobsdice", {}, share) for share in (FIFTH, NO_EXPERT)]
     cloned = [Arm("bc", {}, share) for share in range(len(SHARES))]
     algorithm, terminal = OTHER[family]
+    early, middle, last = size_of(family)[2:]
     return [
-        (cloned, (200, 2000)),
-        (arms, (200, 600, 2000)),
-        ([Arm(algorithm, {}, terminal=terminal)], (600, 2000)),
+        (cloned, (early, last)),
+        (arms, (early, middle, last)),
+        ([Arm(algorithm, {}, terminal=terminal)], (middle, last)),
     ]
 
 
-def load_world(world: str) -> Task:
+@dataclass(frozen=True, eq=False)
+class Recorded:
     """The demonstrations and logs of a world."""
-    return load(world, offline=None if world in WORLDS else MIXTURE)
+
+    expert: Episodes
+    offline: Episodes
+    finite: bool = False
+    """True if there are so few states that episodes share pairs of states by chance."""
+
+    def data(self, rows: np.ndarray | slice = slice(None)) -> Data:
+        """The data of a learner, with some of the logged episodes."""
+        logs = self.offline.select(np.arange(len(self.offline))[rows])
+        return prepare(self.expert, logs, allow_leak=self.finite)
 
 
-def datasets(task: Task) -> list[Data]:
+def load_world(world: str) -> Recorded:
+    """The recordings of a world."""
+    if world in FRESH:
+        return Recorded(*recordings_of(world))
+    task = load(task_name(world), offline=None if world in WORLDS else MIXTURE)
+    return Recorded(task.expert, task.offline, task.spec.finite)
+
+
+def task_name(world: str) -> str:
+    """The name of the built-in task behind a world."""
+    return world.removesuffix("-wide")
+
+
+def datasets(recorded: Recorded) -> list[Data]:
     """The data of each of `SHARES`."""
-    logs, source = task.offline, task.offline.source
+    logs, source = recorded.offline, recorded.offline.source
     assert source is not None
     good = source == logs.source_names.index("expert")
-    numbers = np.arange(len(logs))
-    chosen = (numbers, numbers[::5], numbers[~good], numbers[good])
-    return [prepare(task.expert, logs.select(n), allow_leak=task.spec.finite) for n in chosen]
+    return [recorded.data(rows) for rows in (slice(None), slice(None, None, 5), ~good, good)]
 
 
 Found = tuple[dict[str, Any], Policy]
 
 
 def train(
-    worlds: Sequence[str], arms: Sequence[Arm], steps: Sequence[int], datas: Sequence[Data]
+    worlds: Sequence[str],
+    arms: Sequence[Arm],
+    steps: Sequence[int],
+    datas: Sequence[Data],
+    size: Size,
 ) -> Iterator[Found]:
     """The policies of a fleet at some steps, each with its facts and the measures of training."""
     cases = [(i, world, arm) for i, world in enumerate(worlds) for arm in arms]
     fleet = Fleet(
         tuple(
-            Member(_algorithm(arm), 0, len(SHARES) * i + arm.share, _options(arm, steps[-1]))
+            Member(_algorithm(arm, size), 0, len(SHARES) * i + arm.share, _options(arm, size))
             for i, _, arm in cases
         ),
         tuple(datas),
@@ -195,34 +257,43 @@ def train(
             yield facts | {f"train_{k}": float(x[i]) for k, x in measures.items()}, policy
 
 
-def _algorithm(arm: Arm) -> Any:
+def _algorithm(arm: Arm, size: Size) -> Any:
     kind: Any = ALGORITHMS[arm.algorithm]
     known = {f.name for f in fields(kind)}
     return kind(
         **{
-            "width": WIDTH,
+            "width": size.width,
             "policy_rate": 1e-3,
             **{k: v for k, v in arm.setting.items() if k in known},
         }
     )
 
 
-def _options(arm: Arm, steps: int) -> Options:
+def _options(arm: Arm, size: Size) -> Options:
     terminal: Any = arm.terminal
-    return Options(steps=steps, batch_size=BATCH, average=0.99, terminal=terminal)
+    return Options(steps=size.last, batch_size=size.batch, average=0.99, terminal=terminal)
 
 
 def scores(world: str, policies: Sequence[Policy]) -> list[dict[str, float]]:
     """The true return of each policy, and its rate of success where episodes succeed."""
-    ends = world in WORLDS
-    found = evaluate(policies, world, episodes=40 if ends else 5)
+    found = evaluate(policies, environment_of(world), episodes=40 if has_ends(world) else 5)
     rows = [{"return": float(np.nanmean(x))} for x in found]
-    if ends:
+    if world in WORLDS:
         return [
             row | {"success": float(successes(world, x).mean())}
             for row, x in zip(rows, found, strict=True)
         ]
     return rows
+
+
+def has_ends(world: str) -> bool:
+    """True for worlds with short episodes, of which more are played."""
+    return world in WORLDS or world in FRESH
+
+
+def environment_of(world: str) -> Any:
+    """The environment of a world."""
+    return FRESH[world].make() if world in FRESH else task_name(world)
 
 
 @dataclass(frozen=True)
@@ -237,10 +308,10 @@ class Collect:
     """Number of the fleet, 0 to 2."""
 
     def __call__(self) -> None:
-        worlds = TOGETHER[self.family]
+        worlds, size = TOGETHER[self.family], size_of(self.family)
         datas = [data for world in worlds for data in datasets(load_world(world))]
         arms, steps = fleets(self.family)[self.part]
-        found = list(train(worlds, arms, steps, datas))
+        found = list(train(worlds, arms, steps, datas, size))
         say(f"{self.family}: {len(found)} policies")
         for world in worlds:
             mine = [(facts, policy) for facts, policy in found if facts["world"] == world]
@@ -264,7 +335,21 @@ def true_score(world: str, row: dict[str, str]) -> float:
     """The score of a policy: 0 is useless, and 100 as good as the demonstrator."""
     if world in WORLDS:
         return 100 * float(row["success"]) / DEMONSTRATORS[world]
-    return float(spec_of(world).normalised(float(row["return"])))
+    if world in FRESH:
+        zero, full = bounds(world)
+        return 100 * (float(row["return"]) - zero) / (full - zero)
+    return float(spec_of(task_name(world)).normalised(float(row["return"])))
+
+
+@cache
+def bounds(world: str) -> tuple[float, float]:
+    """The mean returns of random actions and of a fresh world's demonstrator."""
+    fresh = FRESH[world]
+    expert = returns(fresh.make(), fresh.expert, episode_seeds(200, 1)).mean()
+    if fresh.succeeds:
+        return 0.0, float(expert)
+    act = fresh.controllers()["random"]
+    return float(returns(fresh.make(), act, episode_seeds(200, 1)).mean()), float(expert)
 
 
 @dataclass(frozen=True)
@@ -281,16 +366,17 @@ class Estimate:
 
     def rows(self, world: str) -> list[dict[str, Any]]:
         """The true score and all estimates of each policy of a world."""
-        task, folder = load_world(world), self.out / world
+        recorded, folder = load_world(world), self.out / world
+        data = recorded.data()
         facts, policies = load_policies(folder)
         path = folder / "world.safetensors"
         if not path.exists():
-            learn_world(task.data, steps=5000).save(path)
+            learn_world(data, steps=5000).save(path)
         learned = read_world(path)
-        episodes = 100 if world in WORLDS else 40
-        found = rehearse_policies(learned, policies, task.expert, episodes=episodes)
-        logs = Logs(task.data, Shown(task.expert, learned))
-        states, actions = infer_actions(task.data)
+        episodes = 100 if has_ends(world) else 40
+        found = rehearse_policies(learned, policies, recorded.expert, episodes=episodes)
+        logs = Logs(data, Shown(recorded.expert, learned))
+        states, actions = infer_actions(data)
         raw = learned.raw(np.asarray(states))
         apart = disagreement(policies, raw)
         return [
