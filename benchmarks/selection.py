@@ -45,7 +45,14 @@ from lobsdice.training.rehearsal.estimates import (
     visitation_distance,
 )
 from lobsdice.training.rehearsal.rehearse import rehearse_policies
-from lobsdice.training.rehearsal.verdict import arrival_of, nearness_of
+from lobsdice.training.rehearsal.verdict import (
+    NEAR_ENOUGH,
+    OFTEN_ENOUGH,
+    arrival_of,
+    nearness_of,
+    recommended,
+    score_of,
+)
 
 #: The worlds of each role, fixed before any of their results. No family of worlds both chooses and
 #: reports. The last worlds check what was chosen after the report.
@@ -61,7 +68,8 @@ ROLES = {
         "halfcheetah",
     ),
     "last": ("halfcheetah-noisy", "ant", "ant-noisy"),
-    "fresh": (*FRESH, "hopper-wide"),
+    "fresh": tuple(FRESH),
+    "wide": ("hopper-wide",),
 }
 #: Worlds with the same states and actions, whose runs train in one program.
 TOGETHER = {
@@ -132,19 +140,21 @@ LISTS = 300
 #: The estimates, with -1 for those of which small values are good.
 SIGNS = {
     "rehearsal": 1,
+    "second_score": 1,
     "first_score": 1,
     "finished": 1,
     "near": 1,
     "apart": -1,
     "following": 1,
+    "explained": 1,
     "error": -1,
     "fitted_q": 1,
     "dice": -1,
     "disagreement": -1,
     "dual": -1,
 }
-#: The columns of which the first score is made.
-PARTS = ("near", "apart", "arrived", "shared_ends", "following")
+#: The columns of which scores and recommendations are made.
+PARTS = ("near", "apart", "guessing", "arrived", "following", "explained", "shared_ends")
 COLUMNS = ("spearman", "kendall", "regret", "regret_of_8", "failure_of_8")
 HEAD = "| estimate | Spearman | Kendall | regret | regret in lists of 8 | failures chosen |"
 RULE = "|---|---|---|---|---|---|"
@@ -208,7 +218,8 @@ class Recorded:
 def load_world(world: str) -> Recorded:
     """The recordings of a world."""
     if world in FRESH:
-        return Recorded(*recordings_of(world))
+        # At a wall of the valley, episodes share a pair of states by chance.
+        return Recorded(*recordings_of(world), finite=world == "valley")
     task = load(task_name(world), offline=None if world in WORLDS else MIXTURE)
     return Recorded(task.expert, task.offline, task.spec.finite)
 
@@ -381,11 +392,11 @@ class Estimate:
         apart = disagreement(policies, raw)
         return [
             {key: row[key] for key in ("world", "file", "algorithm", "setting", "step")}
-            | {"score": true_score(world, row), "rehearsal": one.verdict.score}
+            | {"score": true_score(world, row)}
             | {"finished": one.verdict.finished / one.verdict.starts, "near": one.verdict.near}
             | {"apart": one.verdict.apart, "guessing": one.verdict.guessing / one.verdict.starts}
             | {"arrived": one.verdict.arrived, "following": one.verdict.following}
-            | {"shared_ends": one.verdict.shared_ends, "recommended": int(one.verdict.works)}
+            | {"explained": one.verdict.explained, "shared_ends": one.verdict.shared_ends}
             | {"error": demonstration_error(policy, raw, np.asarray(actions))}
             | {"fitted_q": nearness_value(logs, policy)}
             | {"dice": visitation_distance(logs, policy), "disagreement": apart[i]}
@@ -399,18 +410,26 @@ def read_estimates(path: Path) -> dict[str, dict[str, np.ndarray]]:
     worlds: dict[str, list[dict[str, str]]] = {}
     for row in csv.DictReader(path.open()):
         worlds.setdefault(row["world"], []).append(row)
-    names = ("score", "recommended", *SIGNS)
+    names = ("score", "recommended", "strict", *SIGNS)
     for row in (row for rows in worlds.values() for row in rows):
-        row["first_score"] = str(first_score({k: float(row[k]) for k in PARTS}))
+        row |= judged({k: float(row[k]) for k in PARTS} | {"starts": 1.0})
     return {
         world: {name: np.array([float(row[name] or "nan") for row in rows]) for name in names}
         for world, rows in worlds.items()
     }
 
 
-def first_score(facts: dict[str, float]) -> float:
-    """The score that the first addendum of the protocol chose, and the second replaced."""
-    return 0.5 * (nearness_of(facts) + arrival_of(facts)) * facts["following"]
+def judged(facts: dict[str, float]) -> dict[str, str]:
+    """The present score, the ones that it replaced, and both rules of recommendation."""
+    near, arrival, following = nearness_of(facts), arrival_of(facts), facts["following"]
+    found = {
+        "rehearsal": score_of(facts),
+        "second_score": 0.5 * (following + arrival) / max(facts["apart"], 1.0),
+        "first_score": 0.5 * (near + arrival) * following,
+        "recommended": recommended(facts),
+        "strict": near >= NEAR_ENOUGH and arrival >= OFTEN_ENOUGH,
+    }
+    return {name: str(float(x)) for name, x in found.items()}
 
 
 def measure(score: np.ndarray, x: np.ndarray) -> dict[str, float]:
@@ -466,7 +485,8 @@ class Tables:
         worlds = read_estimates(self.out / "estimates.csv")
         rows, lines = [], []
         for role, names in (ROLES | {"all": sum(ROLES.values(), ())}).items():
-            there = [name for name in names if name in worlds]
+            if not (there := [name for name in names if name in worlds]):
+                continue
             lines += [f"## {role.capitalize()} worlds: {', '.join(there)}", "", HEAD, RULE]
             for estimate, sign in SIGNS.items():
                 found = [measure(worlds[w]["score"], sign * worlds[w][estimate]) for w in there]

@@ -72,6 +72,8 @@ def made_world(*, members: int = 3, unsure_from: float = np.inf, starts=(0.0,)) 
         low=np.array([-1.2], np.float32),
         high=np.array([1.2], np.float32),
         starts=np.array(starts, np.float32)[:, None],
+        demonstrated=np.linspace(0, 0.9, 10, dtype=np.float32)[:, None],
+        inferred=np.full((10, 1), 0.8, np.float32),
         end_mass=1.0,
         limit=0.1,
         about={"quality": {"unexplained": 0.0, "in_interval": 0.9}, "horizon": 40},

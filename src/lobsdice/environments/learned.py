@@ -68,6 +68,11 @@ class LearnedWorld:
     """The range of the logs' normalised states, with a margin. Rehearsed states stay in it."""
     starts: States
     """First states of the logs, in the user's units."""
+    demonstrated: Float32[np.ndarray, "shown state"]
+    """Demonstrated states, in the user's units."""
+    inferred: Float32[np.ndarray, "shown action"]
+    """The actions of the logs in the movements most like theirs, as `ActionSpace.encode` gives
+    them; numbers of discrete actions, in one column."""
     end_mass: float
     """The factor by which the network of ends saw too many ends."""
     limit: float
@@ -134,7 +139,7 @@ class LearnedWorld:
         """Write the world to one file, which `load_world` reads."""
         arrays = {"move_scale": self.move_scale, "low": self.low, "high": self.high}
         arrays |= {"mean": self.normaliser.mean, "scale": self.normaliser.scale}
-        arrays |= {"starts": self.starts}
+        arrays |= {name: getattr(self, name) for name in ("starts", "demonstrated", "inferred")}
         for name in NETWORKS:
             for i, (weight, bias) in enumerate(getattr(self, name)):
                 arrays |= {f"{name}_weight_{i}": weight, f"{name}_bias_{i}": bias}
@@ -207,6 +212,8 @@ def _from(facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> LearnedWorld:
         low=arrays["low"],
         high=arrays["high"],
         starts=arrays["starts"],
+        demonstrated=arrays["demonstrated"],
+        inferred=arrays["inferred"],
         end_mass=float(facts["end_mass"]),
         limit=float(facts["limit"]),
         about=dict(facts["about"]),
@@ -217,6 +224,7 @@ def _check(world: LearnedWorld) -> None:
     """Raise unless the arrays fit each other: a file may have been edited."""
     arrays = [x for name in NETWORKS for layer in getattr(world, name) for x in layer]
     arrays += [world.move_scale, world.low, world.high, world.starts, *world.normaliser[:2]]
+    arrays += [world.demonstrated, world.inferred]
     if not all(x.dtype == np.float32 and np.isfinite(x).all() for x in arrays):
         raise ValueError("its arrays are not all finite float32 numbers")
     s = np.zeros((1, len(world.low)), np.float32)
@@ -224,6 +232,8 @@ def _check(world: LearnedWorld) -> None:
     action = np.zeros((1, world.action_space.feature_size), np.float32) if box else np.zeros(1, int)
     if world.starts.shape[1:] != world.low.shape or not len(world.starts):
         raise ValueError("its first states do not fit its states")
+    if world.demonstrated.shape != (len(world.inferred), len(world.low)):
+        raise ValueError("its demonstrated states do not fit its actions or its states")
     world.step(s, action, np.zeros(1, np.int64), np.random.default_rng(0))
 
 

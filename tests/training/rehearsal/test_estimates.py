@@ -12,6 +12,7 @@ from lobsdice.training.rehearsal.estimates import (
     Logs,
     demonstration_error,
     disagreement,
+    explained,
     fitted_q,
     nearness_value,
     visitation,
@@ -87,6 +88,24 @@ def test_the_error_on_the_demonstrations_is_the_squared_distance_of_actions():
     actions = np.full((3, 1), 0.5, np.float32)
     assert demonstration_error(going(0.5), states, actions) == pytest.approx(0, abs=1e-6)
     assert demonstration_error(going(-0.5), states, actions) == pytest.approx(1, abs=1e-5)
+
+
+def test_a_policy_explains_as_much_of_the_actions_as_it_is_better_than_a_constant():
+    inferred = np.array([[1.0], [1.0], [0.0], [0.0]], np.float32)
+    world = replace(made_world(), demonstrated=np.zeros((4, 1), np.float32), inferred=inferred)
+    # The best constant is 0.5, with an error of 0.25. No policy that is constant is better.
+    assert explained(world, going(0.5)) == pytest.approx(0, abs=1e-4)
+    assert explained(world, going(-0.8)) == 0
+    trivial = replace(world, inferred=np.full((4, 1), 0.5, np.float32))
+    assert explained(trivial, going(0.5)) == pytest.approx(1, abs=1e-3)
+    bent = going(0.5)
+    first = replace(bent, weights=(np.ones((1, 4), np.float32), np.eye(4, 2, dtype=np.float32)))
+    first = replace(first, biases=(np.zeros(4, np.float32), np.array([0, -5], np.float32)))
+    states = np.array([[0.5], [0.5], [0.0], [0.0]], np.float32)
+    half = float(np.tanh(0.5))  # its actions at 0.5 and 0
+    shown = replace(world, demonstrated=states)
+    expected = 1 - ((1 - half) ** 2 / 2) / 0.25
+    assert explained(shown, first) == pytest.approx(expected, abs=1e-3)
 
 
 def test_a_policy_that_differs_from_the_others_disagrees_most():

@@ -16,7 +16,7 @@ from lobsdice.training.rehearsal.following import following
 from lobsdice.training.rehearsal.quality import miscalibration, quantiles
 from lobsdice.training.rehearsal.rehearse import rehearse_policies
 from lobsdice.training.rehearsal.rollouts import first_states, roll_out
-from lobsdice.training.rehearsal.verdict import answer
+from lobsdice.training.rehearsal.verdict import answer, recommended
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +60,14 @@ def test_nothing_is_said_of_what_follows_the_point_where_the_members_disagree():
     while not any((stopped := episode.step(np.array([0.8], np.float32)))[2:4]):
         pass
     assert episode.why == "the model is guessing" and stopped[2] is False
+
+
+def test_a_few_episodes_of_which_nothing_is_known_do_not_speak_against_a_policy():
+    facts = {"starts": 100, "shared_ends": 1.0, "apart": 1.0, "near": 0.8}
+    assert recommended(facts | {"guessing": 20, "arrived": 0.75})
+    assert not recommended(facts | {"guessing": 20, "arrived": 0.70})  # 70 of 80 arrive
+    assert not recommended(facts | {"guessing": 26, "arrived": 0.74})
+    assert not recommended(facts | {"guessing": 20, "arrived": 0.75, "near": 0.7})
 
 
 def test_rollouts_follow_the_world_and_stop_at_its_ends():

@@ -22,6 +22,7 @@ from lobsdice.data.prepare import Data
 from lobsdice.data.rows import column_range
 from lobsdice.data.spaces import ActionSpace
 from lobsdice.environments.learned import LOG_STD_BOUNDS, MARGIN, Layers, LearnedWorld
+from lobsdice.training.diagnostics import infer_actions
 from lobsdice.training.draws import held_out_rows
 from lobsdice.training.engine import Member, Options
 from lobsdice.training.fleet import Fleet, iterate
@@ -36,6 +37,8 @@ STEPS, BATCH = 6000, 256
 END_MASS = 10.0
 #: Members may differ by this many times what 99 % of the held-out rows have.
 SLACK = 2.0
+#: Logged rows among which the actions of demonstrations are looked for, at most.
+MOST_ROWS = 200_000
 #: Movements of constant features have at least this scale.
 LEAST = 1e-4
 
@@ -146,6 +149,7 @@ def _assemble(data: Data, nets: World, scale: np.ndarray) -> LearnedWorld:
     low, high = column_range(data.offline.observations)
     slack = MARGIN * (high - low)
     raw = data.init * data.normaliser.scale + data.normaliser.mean
+    shown, actions = infer_actions(data, every=-(-data.offline.size // MOST_ROWS))
     return LearnedWorld(
         move=layers(nets.move),
         end=layers(nets.end),
@@ -155,6 +159,8 @@ def _assemble(data: Data, nets: World, scale: np.ndarray) -> LearnedWorld:
         low=_plain(low - slack),
         high=_plain(high + slack),
         starts=_plain(raw[:: max(1, len(raw) // 1000)]),
+        demonstrated=_plain(np.asarray(shown) * data.normaliser.scale + data.normaliser.mean),
+        inferred=_plain(np.asarray(actions).reshape(len(actions), -1)),
         end_mass=END_MASS,
         limit=np.inf,
         about={},

@@ -1,5 +1,6 @@
 """Estimates of a policy from the logs and the demonstrations alone, without a learned world.
 
+    explained               how many of the actions inferred at demonstrated states it explains
     demonstration_error     its actions against those that the logs took in demonstrated pairs
     fitted_q                its value, if nearness to the demonstrations were the reward
     visitation              its state distribution, as weights of the logged rows (a DICE estimate)
@@ -20,6 +21,7 @@ from jaxtyping import Bool, Float32, Float64
 from lobsdice.data.neighbours import nearest
 from lobsdice.data.prepare import Data
 from lobsdice.data.spaces import Box, Discrete
+from lobsdice.environments.learned import LearnedWorld
 from lobsdice.policies.policy import Policy
 from lobsdice.training.rehearsal.comparison import Shown, pairs_of, sliced
 from lobsdice.training.rehearsal.rollouts import likeliest
@@ -28,6 +30,8 @@ from lobsdice.training.rehearsal.rollouts import likeliest
 FEATURES, ROWS = 150, 4_000
 #: The discount of these estimates.
 GAMMA = 0.98
+#: Actions that hardly differ count as if the best constant one had at least this error.
+TRIVIAL = 1e-3
 #: Added to the diagonal of the equations.
 RIDGE = 1e-5
 
@@ -46,6 +50,22 @@ def demonstration_error(
     if isinstance(policy.action_space, Discrete):
         return float(np.mean(chosen != actions))
     return float(np.mean((chosen - actions) ** 2))
+
+
+def explained(world: LearnedWorld, policy: Policy) -> float:
+    """The share of the demonstrator's inferred actions that the policy explains: from 0 to 1.
+
+    It is 1 - e/c. Here e is the policy's error on the demonstrations, and c that of the best
+    constant action. If actions cannot be inferred, no policy explains them.
+    """
+    actions, discrete = world.inferred, isinstance(policy.action_space, Discrete)
+    if discrete:
+        actions = actions[:, 0].astype(int)
+        constant = 1 - np.bincount(actions).max() / len(actions)
+    else:
+        constant = np.mean((actions - actions.mean(axis=0)) ** 2)
+    error = demonstration_error(policy, world.demonstrated, actions)
+    return float(np.clip(1 - error / max(constant, TRIVIAL), 0, 1))
 
 
 def disagreement(

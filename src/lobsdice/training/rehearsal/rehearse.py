@@ -7,6 +7,7 @@ from lobsdice.data.episodes import Episodes
 from lobsdice.environments.learned import LearnedWorld
 from lobsdice.policies.policy import Policy
 from lobsdice.training.rehearsal.comparison import Comparison, Shown
+from lobsdice.training.rehearsal.estimates import explained
 from lobsdice.training.rehearsal.following import following
 from lobsdice.training.rehearsal.rollouts import EPISODES, first_states, horizon_of, roll_out
 from lobsdice.training.rehearsal.verdict import Rehearsed, judge
@@ -32,7 +33,8 @@ def rehearse_policies(
         for policy in policies:
             (rollouts,) = roll_out(world, [policy], starts, steps, seed=seed)
             comparison = Comparison(shown, rollouts)
-            verdict = judge(comparison, following(shown, policy, seed=seed))
+            follows = following(shown, policy, seed=seed)
+            verdict = judge(comparison, follows, explained(world, policy))
             found.append(Rehearsed(verdict, comparison))
             advance()
     return found

@@ -17,8 +17,10 @@ from lobsdice.training.rehearsal.comparison import Comparison
 #: A policy is recommended if it is so near the demonstrations, and ends like them in this share of
 #: the episodes in which they would.
 NEAR_ENOUGH, OFTEN_ENOUGH = 0.75, 0.9
-#: The logistic function from a score to the chance, fitted on the thirteen worlds that chose it.
-CHANCE = {"constant": -4.52, "score": 8.66}
+#: Episodes in which the model is guessing do not count for ends, if their share is at most this.
+MOST_UNKNOWN = 0.25
+#: The logistic function from a score to the chance, fitted on the sixteen worlds that chose it.
+CHANCE = {"constant": -4.67, "score": 9.79}
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class Verdict:
     see `Comparison.arrived`."""
     following: float
     """The closeness to demonstrations over a few steps from their states: 0 to 1."""
+    explained: float
+    """The share of the demonstrator's inferred actions that the policy explains: 0 to 1."""
     shared_ends: float
     """The share of demonstrations that end as another one does; 1 if they do not end."""
     ending: bool
@@ -65,8 +69,7 @@ class Verdict:
     @property
     def works(self) -> bool:
         """True if the policy may be tried: it does what was demonstrated, in rehearsal."""
-        facts = asdict(self)
-        return nearness_of(facts) >= NEAR_ENOUGH and arrival_of(facts) >= OFTEN_ENOUGH
+        return recommended(asdict(self))
 
     @property
     def rank(self) -> tuple[bool, float]:
@@ -97,8 +100,8 @@ class Rehearsed(NamedTuple):
     comparison: Comparison
 
 
-def judge(found: Comparison, following: float) -> Verdict:
-    """The verdict on a policy from its rehearsed episodes and from its short ones."""
+def judge(found: Comparison, following: float, explained: float) -> Verdict:
+    """The verdict on a policy from its rehearsed episodes, its short ones, and its actions."""
     rollouts = found.rollouts
     staying = found.stay() >= rollouts.steps
     facts = {
@@ -113,6 +116,7 @@ def judge(found: Comparison, following: float) -> Verdict:
         "apart": found.apart() / found.shown.own_distance,
         "arrived": found.arrived(),
         "following": following,
+        "explained": explained,
         "shared_ends": found.shown.shared_ends,
         "ending": found.shown.ending,
     }
@@ -121,11 +125,24 @@ def judge(found: Comparison, following: float) -> Verdict:
 
 
 def score_of(facts: dict[str, Any]) -> float:
-    """The score of a policy: whether it follows and arrives, if its states are spread alike.
+    """The score of a policy: whether it acts, follows and arrives, if its states are spread alike.
 
     Nearness is not part of it: where the model is guessing, it says little.
     """
-    return 0.5 * (facts["following"] + arrival_of(facts)) / max(facts["apart"], 1.0)
+    parts = facts["explained"] + facts["following"] + arrival_of(facts)
+    return parts / 3 / max(facts["apart"], 1.0)
+
+
+def recommended(facts: dict[str, Any]) -> bool:
+    """True if the policy may be tried: near the demonstrations, it ends as they do.
+
+    Where the model is guessing nothing is known of an end. A few such episodes say nothing against
+    a policy, if all others end well.
+    """
+    unknown = facts["guessing"] / facts["starts"]
+    if unknown > MOST_UNKNOWN or nearness_of(facts) < NEAR_ENOUGH:
+        return False
+    return arrival_of(facts) >= OFTEN_ENOUGH * (1 - unknown)
 
 
 def nearness_of(facts: dict[str, Any]) -> float:
