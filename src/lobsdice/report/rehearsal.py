@@ -12,7 +12,7 @@ from lobsdice.data.episodes import Episodes
 from lobsdice.report.charts import SIZE, Chart, Line, colour_class
 from lobsdice.report.html import Column, Html, facts, join, table, tag
 from lobsdice.training.rehearsal.files import kept_report, kept_rollouts
-from lobsdice.training.rehearsal.verdict import NEAR_ENOUGH, OFTEN_ENOUGH
+from lobsdice.training.rehearsal.verdict import MOST_UNKNOWN, NEAR_ENOUGH, OFTEN_ENOUGH
 
 #: Features that are drawn at most, and episodes of each kind in a drawing.
 MOST_FEATURES, MOST_EPISODES = 12, 6
@@ -37,13 +37,19 @@ def kept(folder: Path, expert: Episodes) -> Rehearsals | str:
     report = kept_report(folder)
     if report is None or not report["policies"]:
         return f"the policies were not rehearsed; `lobsdice rehearse {folder}` does it"
-    best = max(report["policies"], key=lambda one: one["score"])
+    best = _ranked(report)[0]
     return Rehearsals(report, kept_rollouts(folder, best["policy"]), expert)
+
+
+def _ranked(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the policies in the order of `lobsdice select`: recommended ones first."""
+    rank = [(one["works"], one["score"], one) for one in report["policies"]]
+    return [one for *_, one in sorted(rank, key=lambda x: x[:2], reverse=True)]
 
 
 def section(found: Rehearsals) -> Html:
     """Return the part of the page about the rehearsal."""
-    policies = sorted(found.report["policies"], key=lambda one: -one["score"])
+    policies = _ranked(found.report)
     best = policies[0]
     keys = ("policy", "chance", "score", "finished", "failed", "guessing", "near")
     columns = [Column(key, percent=key in ("chance", "near")) for key in keys]
@@ -66,13 +72,14 @@ COLUMNS = (
     "Of {starts} rehearsed episodes: finished, those that end as demonstrations do; failed, those "
     "that end as no demonstration does; guessing, those in which the model did not know what "
     "follows. Near is how near they stay to the demonstrations. The score says whether the policy "
-    "follows them for a few steps from demonstrated states, ends as they do, and goes to the same "
-    "places."
+    "acts as the logs did in demonstrated movements, follows the demonstrations for a few steps, "
+    "ends as they do, and goes to the same places."
 )
 RULE = (
     f"A policy is recommended if it ends as demonstrations do {OFTEN_ENOUGH:g} times as often as "
     f"they do, and if near is at least {NEAR_ENOUGH:g} after a division by how otherwise its "
-    "states are spread."
+    "states are spread. Episodes with a guess do not count for the ends, if they are at most "
+    f"{MOST_UNKNOWN:.0%}."
 )
 PROJECTION = (
     "Both pictures show states in the two directions in which the demonstrations differ most. On "

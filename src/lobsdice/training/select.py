@@ -22,10 +22,12 @@ from lobsdice.training.loggers import Row
 CRITERION = "demonstration_error"
 #: The column with the score of a rehearsal, of runs that keep policies by it; larger is better.
 REHEARSAL = "rehearsal"
+#: The column with 1 for policies that their rehearsal recommends, and 0 for others.
+RECOMMENDED = "recommended"
 #: Other columns that are reported, if the algorithm logs them.
 BESIDE = ("action_error", "expert_distance", "flow_residual", "effective_share")
 #: The columns that are read. Returns and scores are not among them.
-COLUMNS = ("step", "run", "seed", CRITERION, REHEARSAL, *BESIDE)
+COLUMNS = ("step", "run", "seed", CRITERION, REHEARSAL, RECOMMENDED, *BESIDE)
 
 #: The rows on which a run was measured: the data's fingerprint, and True if rows were held out.
 MeasuredOn = tuple[str, bool | None]
@@ -71,7 +73,9 @@ class Choice(NamedTuple):
 
 def badness(row: Row) -> float:
     """The measure by which a run keeps its `selected` policy; smaller is better."""
-    found = 1 - row[REHEARSAL] if REHEARSAL in row else row[CRITERION]
+    found = row[CRITERION]
+    if REHEARSAL in row:  # recommended policies first, as `Verdict.rank` has it
+        found = 2 - row[REHEARSAL] - row[RECOMMENDED]
     return float(found) if math.isfinite(found) else math.inf
 
 

@@ -116,4 +116,11 @@ def test_a_checkpoint_is_kept_by_its_rehearsal(folder):
     assert found is not None
     good, wrong = np.asarray(found["rehearsal"])
     assert good > 0.75 > wrong
-    assert badness({"rehearsal": good, CRITERION: 1}) < badness({"rehearsal": wrong, CRITERION: 0})
+    assert list(np.asarray(found["recommended"])) == [1, 0]
+    assert badness({"rehearsal": good, "recommended": 1, CRITERION: 1}) < badness(
+        {"rehearsal": wrong, "recommended": 0, CRITERION: 0}
+    )
+    # A recommended policy is preferred, as `select` prefers it.
+    assert badness({"rehearsal": 0.7, "recommended": 1, CRITERION: 1}) < badness(
+        {"rehearsal": 0.9, "recommended": 0, CRITERION: 0}
+    )

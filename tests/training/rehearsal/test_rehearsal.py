@@ -70,6 +70,12 @@ def test_a_few_episodes_of_which_nothing_is_known_do_not_speak_against_a_policy(
     assert not recommended(facts | {"guessing": 20, "arrived": 0.75, "near": 0.7})
 
 
+def test_a_policy_of_which_nothing_is_known_from_the_start_has_a_score_near_0():
+    (found,) = rehearse_policies(made_world(unsure_from=-1), [going(-0.8)], demonstrations())
+    assert found.verdict.guessing == 100 and found.verdict.trusted == 0
+    assert 0 <= found.verdict.score < 0.2 and not found.verdict.works
+
+
 def test_rollouts_follow_the_world_and_stop_at_its_ends():
     world = made_world()
     (found,) = roll_out(world, [going(1.0)], first_states(world, demonstrations(), 20), 40)

@@ -8,14 +8,14 @@ from lobsdice.training.callbacks import Callback, Metrics, Moment
 from lobsdice.training.rehearsal.files import kept_world, recordings_digest
 from lobsdice.training.rehearsal.folders import Recorded
 from lobsdice.training.rehearsal.rehearse import rehearse_policies
-from lobsdice.training.select import REHEARSAL
+from lobsdice.training.select import RECOMMENDED, REHEARSAL
 
 #: Rehearsed episodes of a checkpoint: fewer than `lobsdice rehearse` has, because there are many.
 EPISODES = 40
 
 
 def rehearse_checkpoints(out: Path, expert: Episodes, offline: Episodes) -> Callback:
-    """A callback that adds the score of each policy's rehearsal.
+    """A callback that adds the score of each policy's rehearsal, and whether it is recommended.
 
     The world is learned first, unless the run folder `out` keeps it from an interrupted training.
     """
@@ -28,6 +28,10 @@ def rehearse_checkpoints(out: Path, expert: Episodes, offline: Episodes) -> Call
     def rehearsal(now: Moment) -> Metrics:
         policies = list(now.policies.values())
         found = rehearse_policies(world, policies, expert, episodes=EPISODES)
-        return {REHEARSAL: [one.verdict.score for one in found]}
+        verdicts = [one.verdict for one in found]
+        return {
+            REHEARSAL: [one.score for one in verdicts],
+            RECOMMENDED: [float(one.works) for one in verdicts],
+        }
 
     return rehearsal

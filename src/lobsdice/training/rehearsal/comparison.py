@@ -248,6 +248,8 @@ class Comparison:
             rows, steps, over = self.shown.pairs, episodes.lengths, episodes.terminated
             last, episode = self.shown.states[episodes.ends], episodes.step_episodes
         after = np.where(over, np.maximum(horizon - steps, 0), 0)
+        if not (steps + after).any():  # the model is guessing from the first states on
+            after = np.ones_like(steps)
         total = np.maximum(steps + after, 1)
         mass = np.concatenate([1 / total[episode], after / total])
         return np.concatenate([rows, pairs_of(world, last, last)]), mass / mass.sum()
