@@ -12,6 +12,7 @@ import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,6 +50,7 @@ from lobsdice.training.rehearsal.verdict import (
     NEAR_ENOUGH,
     OFTEN_ENOUGH,
     arrival_of,
+    chance_of,
     nearness_of,
     recommended,
     score_of,
@@ -140,6 +142,7 @@ LISTS = 300
 #: The estimates, with -1 for those of which small values are good.
 SIGNS = {
     "rehearsal": 1,
+    "select": 1,
     "second_score": 1,
     "first_score": 1,
     "finished": 1,
@@ -424,6 +427,7 @@ def judged(facts: dict[str, float]) -> dict[str, str]:
     near, arrival, following = nearness_of(facts), arrival_of(facts), facts["following"]
     found = {
         "rehearsal": score_of(facts),
+        "select": recommended(facts) + score_of(facts),  # recommended policies come first
         "second_score": 0.5 * (following + arrival) / max(facts["apart"], 1.0),
         "first_score": 0.5 * (near + arrival) * following,
         "recommended": recommended(facts),
@@ -432,13 +436,18 @@ def judged(facts: dict[str, float]) -> dict[str, str]:
     return {name: str(float(x)) for name, x in found.items()}
 
 
+def lists_of(count: int) -> list[np.ndarray]:
+    """Random lists of eight of so many policies."""
+    random = np.random.default_rng(0)
+    return [random.choice(count, 8, replace=False) for _ in range(LISTS)]
+
+
 def measure(score: np.ndarray, x: np.ndarray) -> dict[str, float]:
     """The quality of an estimate's ranking and choice of the policies of a world."""
     known = np.isfinite(x)
     score, x = score[known], x[known]
-    random, regrets, failed, could = np.random.default_rng(0), [], 0, 0
-    for _ in range(LISTS):
-        some = random.choice(len(x), 8, replace=False)
+    regrets, failed, could = [], 0, 0
+    for some in lists_of(len(x)):
         taken, best = score[some[x[some].argmax()]], score[some].max()
         regrets.append(best - taken)
         could += best >= WORKS
@@ -465,13 +474,50 @@ def interval(values: Sequence[float]) -> str:
 
 def recommendations(worlds: Sequence[dict[str, np.ndarray]]) -> str:
     """The numbers of recommended and of other policies, and of those that work among each."""
-    score, taken = (np.concatenate([w[key] for w in worlds]) for key in ("score", "recommended"))
-    yes, no = score[taken > 0], score[taken == 0]
-    return (
-        f"Recommended: {len(yes)} of {len(score)} policies. {int((yes >= WORKS).sum())} of these "
-        f"score at least {WORKS}, and {int((yes < FAILS).sum())} less than {FAILS}. Of the others, "
-        f"{int((no >= WORKS).sum())} score at least {WORKS}."
-    )
+    lines = []
+    for name, rule in (("Recommended", "recommended"), ("By the strict rule", "strict")):
+        score, taken = (np.concatenate([w[key] for w in worlds]) for key in ("score", rule))
+        yes, no = score[taken > 0], score[taken == 0]
+        lines.append(
+            f"{name}: {len(yes)} of {len(score)} policies. {int((yes >= WORKS).sum())} of these "
+            f"score at least {WORKS}, and {int((yes < FAILS).sum())} less than {FAILS}. Of the "
+            f"others, {int((no >= WORKS).sum())} score at least {WORKS}."
+        )
+    return "\n".join(lines)
+
+
+def warnings_of(worlds: Sequence[dict[str, np.ndarray]]) -> str:
+    """How often nothing is recommended, in lists of eight with a working policy and in others."""
+    silent: dict[bool, list[bool]] = {True: [], False: []}
+    for world in worlds:
+        for some in lists_of(len(world["score"])):
+            works = bool(world["score"][some].max() >= WORKS)
+            silent[works].append(not world["recommended"][some].any())
+    cells = [f"{np.mean(x):.0%} of {len(x)}" if x else "none" for x in silent.values()]
+    return f"Nothing is recommended in {cells[0]} lists with a working policy, {cells[1]} others."
+
+
+def differences(worlds: Sequence[dict[str, np.ndarray]], other: str) -> str:
+    """The score minus another estimate, paired over worlds."""
+    found = [
+        [measure(w["score"], SIGNS[name] * w[name]) for name in ("rehearsal", other)]
+        for w in worlds
+    ]
+    cells = [interval([one[key] - two[key] for one, two in found]) for key in COLUMNS]
+    return f"| minus {other} | {' | '.join(cells)} |"
+
+
+def chances(worlds: Sequence[dict[str, np.ndarray]]) -> list[str]:
+    """A table of predicted chances and of how often they come true."""
+    score, x = (np.concatenate([w[key] for w in worlds]) for key in ("score", "rehearsal"))
+    chance, good = np.vectorize(chance_of)(x), score >= FAILS
+    lines = [f"| chance of at least {FAILS} | policies | mean chance | did |", "|---|---|---|---|"]
+    for low, high in pairwise((0, 0.1, 0.3, 0.6, 1.01)):
+        some = (chance >= low) & (chance < high)
+        if some.any():
+            cells = (some.sum(), f"{chance[some].mean():.2f}", f"{good[some].mean():.0%}")
+            lines.append(f"| {low} to {min(high, 1)} | {' | '.join(map(str, cells))} |")
+    return lines
 
 
 @dataclass(frozen=True)
@@ -497,7 +543,9 @@ class Tables:
                 ]
                 cells = [interval([one[key] for one in found]) for key in COLUMNS]
                 lines.append(f"| {estimate} | {' | '.join(cells)} |")
-            lines += ["", recommendations([worlds[w] for w in there]), ""]
+            some = [worlds[w] for w in there]
+            lines += [differences(some, other) for other in ("second_score", "error")]
+            lines += ["", recommendations(some), "", warnings_of(some), "", *chances(some), ""]
         write_csv(self.out / "summary.csv", rows)
         with atomic(self.out / "tables.md") as temporary:
             temporary.write_text("\n".join(lines))
