@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tyro
-from fresh_worlds import FRESH, recordings_of
+from fresh_worlds import FIRST, FRESH, SECOND, recordings_of
 from scipy.stats import kendalltau, spearmanr
 
 from lobsdice.algorithms import ALGORITHMS
@@ -70,7 +70,8 @@ ROLES = {
         "halfcheetah",
     ),
     "last": ("halfcheetah-noisy", "ant", "ant-noisy"),
-    "fresh": tuple(FRESH),
+    "fresh": tuple(FIRST),
+    "after": tuple(SECOND),
     "wide": ("hopper-wide",),
 }
 #: Worlds with the same states and actions, whose runs train in one program.
@@ -103,6 +104,9 @@ OTHER = {
     "ferry": ("rce", "restart"),
     "track": ("lobsdice", "stay"),
     "tank": ("bco", "restart"),
+    "hover": ("smodice", "restart"),
+    "turret": ("demodicefo", "restart"),
+    "crane": ("rce", "restart"),
     "hopper-wide": ("smodice", "restart"),
 }
 #: Episodes of the expert, of a medium policy and of a random one, for MuJoCo's tasks.
