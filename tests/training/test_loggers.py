@@ -83,6 +83,17 @@ def test_the_pace_leaves_compilation_out(capsys):
     assert 400 < rate <= 5000 and notes[2].endswith("0:00:00 left)")  # not the 300 of all steps
 
 
+def test_the_pace_leaves_out_the_compilation_of_a_shorter_piece():
+    notes = []
+    pace = Pace(lambda n, note: notes.append(note), left=1000)
+    for steps, seconds in [(496, 0.0), (4, 0.5), (496, 0.02), (4, 0.0)]:
+        time.sleep(seconds)
+        pace(steps)
+    assert notes[:2] == ["", ""]  # two programs were compiled
+    assert float(notes[2].split()[0].strip("(").replace(",", "")) > 1000
+    assert notes[3].endswith("0:00:00 left)")
+
+
 def test_nothing_is_compiled_for_a_finished_run(capsys):
     notes = []
     Pace(lambda n, note: notes.append((n, note)), left=0).begin(100)

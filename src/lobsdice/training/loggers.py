@@ -87,14 +87,21 @@ def _text(value: float | int | None) -> str:
 
 @dataclass
 class Pace:
-    """Reports steps and their rate to a progress bar. The first piece compiles and is not timed."""
+    """Reports steps and their rate to a progress bar.
+
+    The first piece of each length is not timed, because its program is compiled before.
+    """
 
     advance: console.Advance
     left: int
     table: "LiveTable | None" = None
     """The table whose last line is shown, where there is no terminal."""
     counted: int = 0
-    since: float | None = None
+    seconds: float = 0.0
+    """The time of the steps that were counted."""
+    lengths: set[int] = field(default_factory=set)
+    """The lengths of the pieces so far."""
+    last: float = field(default_factory=time.monotonic)
 
     def begin(self, done: int) -> None:
         """Start, with `done` steps already taken by earlier processes."""
@@ -104,12 +111,14 @@ class Pace:
 
     def __call__(self, steps: int) -> None:
         now = time.monotonic()
+        took, self.last = now - self.last, now
         self.left -= steps
-        if self.since is None:
-            self.since = now
+        if steps in self.lengths:
+            self.counted, self.seconds = self.counted + steps, self.seconds + took
+        self.lengths.add(steps)
+        if not self.counted:
             return self.advance(steps, note="")
-        self.counted += steps
-        rate = self.counted / max(now - self.since, 1e-9)
+        rate = self.counted / max(self.seconds, 1e-9)
         note = f"{rate:,.0f} steps/s"
         if not console.err.is_terminal:  # the bar of a terminal shows the time left itself
             left = timedelta(seconds=round(min(self.left / rate, LONGEST)))
