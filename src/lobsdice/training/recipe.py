@@ -342,7 +342,10 @@ def read_recipe(folder: Path) -> Recipe:
     """Return the recipe that a run folder was made by; `out` is where the folder is now."""
     settings = (RunFolder(folder).config()["about"] or {}).get("settings")
     if not isinstance(settings, dict):
-        raise LobsDICEError(f"{folder} was not made by `lobsdice train`")
+        raise LobsDICEError(
+            f"{folder} was not made by `lobsdice train`, and does not name its recordings; in "
+            "Python, `ld.train(..., resume=True)` continues it and `ld.select` ranks it"
+        )
     return Recipe.from_plain(settings | {"out": str(folder)})
 
 

@@ -17,6 +17,7 @@ from made_runs import make_run
 from worlds import noise
 
 from lobsdice.algorithms import BC, Algorithm, LobsDICE
+from lobsdice.cli.commands.train import print_outcome
 from lobsdice.data.ends import describe_ends
 from lobsdice.data.episodes import Episodes, concatenate
 from lobsdice.data.formats import write
@@ -361,6 +362,23 @@ def test_there_must_be_a_run_to_resume_or_evaluate(lobsdice, tmp_path):
     for words in (["resume"], ["evaluate", "--env", "CartPole-v1"]):
         result = lobsdice(words[0], tmp_path, *words[1:])
         assert (result.code, result.err) == (2, f"error: {tmp_path} is not a run folder\n")
+
+
+def test_a_run_from_python_is_resumed_in_python(lobsdice, tmp_path):
+    path = make_run(tmp_path / "run", [None]) / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"about": {}}))
+    result = lobsdice("resume", tmp_path / "run")
+    assert result.code == 2 and "`ld.train(..., resume=True)` continues it" in result.err
+
+
+@pytest.mark.parametrize(
+    "returns, said",
+    [([1.0], "1.00"), ([1.0, 3.0], "2.00, the mean of 2 seeds (1.00 to 3.00)")],
+)
+def test_the_outcome_names_the_worst_and_the_best_seed(capsys, returns, said):
+    runs = [{"step": 20, "run": i, "return": value} for i, value in enumerate(returns)]
+    print_outcome({"steps": 20, "runs": runs, "failures": [], "policies": "run/policies"})
+    assert capsys.readouterr().out.splitlines()[0] == f"return after 20 steps: {said}"
 
 
 def test_settings_of_another_version_are_not_resumed(lobsdice, tmp_path):

@@ -125,8 +125,15 @@ def print_outcome(report: Mapping[str, Any]) -> None:
     for name in ("return", "score"):
         values = [row[name] for row in report["runs"] if name in row]
         if values:
-            spread = f" ± {np.std(values):.2f} over {len(values)} seeds" if len(values) > 1 else ""
-            console.show(f"{name} after {report['steps']} steps: {np.mean(values):.2f}{spread}")
+            console.show(f"{name} after {report['steps']} steps: {_over_seeds(values)}")
     for failure in report["failures"]:
         console.show(f"stopped early: {failure}")
     console.show(f"policies: {report['policies']}")
+
+
+def _over_seeds(values: Sequence[float]) -> str:
+    """The mean and, if there are several values, the least and the greatest one."""
+    mean = f"{np.mean(values):.2f}"
+    if len(values) == 1:
+        return mean
+    return f"{mean}, the mean of {len(values)} seeds ({min(values):.2f} to {max(values):.2f})"
