@@ -53,9 +53,8 @@ class Plan:
     """Settings of a round, which train as one fleet. Those that differ in a whole number or a
     switch are fleets of their own."""
     rungs: int = 3
-    """Parts of the training. After each part, the best third of all settings that came so far goes
-    on; each part is three times as long as the one before. With 1 every setting trains to the end.
-    """
+    """Stops of a training: 3 are after a ninth, a third and all of the steps. From each stop the
+    best third of all settings that came so far goes on. With 1 every setting trains to the end."""
 
     def stops(self, steps: int, every: int) -> list[int]:
         """The steps at which settings are dropped, and the last step."""
