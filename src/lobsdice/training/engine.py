@@ -186,88 +186,98 @@ def run_chunk(
     """
 
     def one_run(algorithm, options, begun, slices, key):
-        # Other random numbers than those of the steps, which do not depend on this.
-        later = jax.random.fold_in(key, LATER)
-        draw = partial(
-            draw_batch,
-            pool=pool,
-            slices=slices,
-            end_mass=end_mass(algorithm, options.terminal),
-            restart=options.terminal == "restart",
-            hold_out=options.hold_out,
-            ahead=options.terminal if algorithm.looks_ahead else None,
-        )
-
-        def advance(state, now, *, penalised):
-            k_batch, k_loss = jax.random.split(jax.random.fold_in(key, now))
-            batch = draw(k_batch, n=options.batch_size)
-            if algorithm.draws:
-                cloned = _some(k_batch, state.drawn, options.batch_size)
-                batch = batch._replace(cloned=pool.offline.take(cloned))
-            return step(algorithm, options, state, batch, k_loss, now, penalised=penalised)
-
-        def refresh(state, now):
-            k_held, k_refresh, k_rows = jax.random.split(jax.random.fold_in(later, now), 3)
-            nets, hold_out = state.nets, options.hold_out
-            if hold_out:
-                held = draw(k_held, n=ROWS_APART, apart=True)
-                fresh = algorithm.refresh(nets, held, k_refresh)
-                apart = held_out_count(slices.steps)[1] > 0
-                nets = jax.tree.map(partial(jnp.where, apart), fresh, nets)
-            state = state._replace(nets=nets)
-            if not algorithm.draws:
-                return state
-            weigh = partial(algorithm.cloning_weights, nets)
-            return state._replace(
-                drawn=draw_by_weight(k_rows, pool, slices, weigh, hold_out=hold_out)
-            )
-
-        def begin_block(state, now):
-            if not algorithm.refresh_every:
-                return state
-            due = now % algorithm.refresh_every < algorithm.penalty_every
-            return jax.lax.cond(due, refresh, lambda state, _: state, state, now)
-
-        state, metrics = _blocks(
-            advance, begin_block, begun, first, steps=steps, every=algorithm.penalty_every
-        )
+        run = _Run(algorithm, options, pool, slices, key)
+        state, metrics = run.blocks(begun, first, steps=steps)
         state = _with_weights_watched(state, metrics, first + steps - 1)
         return _unless_failed(begun, state), jax.tree.map(jnp.mean, metrics)
 
     return _over_runs(one_run, algorithms, options, states, slices, keys)
 
 
-def _blocks(
-    advance: Callable,
-    begin_block: Callable,
-    state: State,
-    first: Int[Array, ""],
-    *,
-    steps: int,
-    every: int,
-) -> tuple[State, Metrics]:
-    """Take steps in blocks of `every`, or in one shorter block.
+class _Run(NamedTuple):
+    """One run in a compiled chunk: all that its steps depend on, besides its state."""
 
-    Return the state, and the metrics of each block. Blocks of two lengths would be two copies of
-    everything in one program, and twice the time to compile it.
-    """
-    assert steps < every or steps % every == 0
+    algorithm: Algorithm
+    options: Options
+    pool: Pool
+    slices: Slices
+    key: Key[Array, ""]
 
-    def plain(state, now):
-        return advance(state, now, penalised=0)[0], None
+    def blocks(self, state: State, first: Int[Array, ""], *, steps: int) -> tuple[State, Metrics]:
+        """Take steps in blocks of `penalty_every`, or in one shorter block.
 
-    def block(state, now, *, size):
-        state, metrics = advance(begin_block(state, now), now, penalised=size)
+        Return the state, and the metrics of each block. Blocks of two lengths would be two copies
+        of everything in one program, and twice the time to compile it.
+        """
+        every = self.algorithm.penalty_every
+        assert steps < every or steps % every == 0
+        if steps <= every:
+            state, metrics = self.block(state, first, size=steps)
+            return state, jax.tree.map(lambda x: x[None], metrics)
+        starts = first + every * jnp.arange(steps // every, dtype=jnp.int32)
+        return jax.lax.scan(partial(self.block, size=every), state, starts)
+
+    def block(self, state: State, now: Int[Array, ""], *, size: int) -> tuple[State, Metrics]:
+        """Take a step with penalties, and `size - 1` steps without."""
+
+        def plain(state, now):
+            return self.advance(state, now, penalised=0)[0], None
+
+        state, metrics = self.advance(self.begin_block(state, now), now, penalised=size)
         if size > 1:  # a scan over nothing would be compiled all the same
             others = now + 1 + jnp.arange(size - 1, dtype=jnp.int32)
             state, _ = jax.lax.scan(plain, state, others)
         return state, metrics
 
-    if steps <= every:
-        state, metrics = block(state, first, size=steps)
-        return state, jax.tree.map(lambda x: x[None], metrics)
-    starts = first + every * jnp.arange(steps // every, dtype=jnp.int32)
-    return jax.lax.scan(partial(block, size=every), state, starts)
+    def advance(
+        self, state: State, now: Int[Array, ""], *, penalised: int
+    ) -> tuple[State, Metrics]:
+        """Draw a batch and take a step."""
+        k_batch, k_loss = jax.random.split(jax.random.fold_in(self.key, now))
+        batch = self.draw(k_batch, self.options.batch_size)
+        if state.drawn is not None:
+            cloned = _some(k_batch, state.drawn, self.options.batch_size)
+            batch = batch._replace(cloned=self.pool.offline.take(cloned))
+        return step(self.algorithm, self.options, state, batch, k_loss, now, penalised=penalised)
+
+    def begin_block(self, state: State, now: Int[Array, ""]) -> State:
+        """The state with refreshed networks and other drawn rows, if these are due."""
+        if not self.algorithm.refresh_every:
+            return state
+        due = now % self.algorithm.refresh_every < self.algorithm.penalty_every
+        return jax.lax.cond(due, self.refresh, lambda state, _: state, state, now)
+
+    def refresh(self, state: State, now: Int[Array, ""]) -> State:
+        # Other random numbers than those of the steps, which do not depend on this.
+        later = jax.random.fold_in(self.key, LATER)
+        k_held, k_refresh, k_rows = jax.random.split(jax.random.fold_in(later, now), 3)
+        nets, hold_out = state.nets, self.options.hold_out
+        if hold_out:
+            held = self.draw(k_held, ROWS_APART, apart=True)
+            fresh = self.algorithm.refresh(nets, held, k_refresh)
+            apart = held_out_count(self.slices.steps)[1] > 0
+            nets = jax.tree.map(partial(jnp.where, apart), fresh, nets)
+        state = state._replace(nets=nets)
+        if not self.algorithm.draws:
+            return state
+        weigh = partial(self.algorithm.cloning_weights, nets)
+        drawn = draw_by_weight(k_rows, self.pool, self.slices, weigh, hold_out=hold_out)
+        return state._replace(drawn=drawn)
+
+    def draw(self, key: Key[Array, ""], n: int, *, apart: bool = False) -> Batch:
+        """Draw `n` rows of each part of the run's data; with `apart`, held-out rows."""
+        terminal = self.options.terminal
+        return draw_batch(
+            key,
+            self.pool,
+            self.slices,
+            n,
+            end_mass=end_mass(self.algorithm, terminal),
+            restart=terminal == "restart",
+            hold_out=self.options.hold_out,
+            apart=apart,
+            ahead=terminal if self.algorithm.looks_ahead else None,
+        )
 
 
 def _some(key: Key[Array, ""], drawn: Int[Array, " drawn"], n: int) -> Int[Array, " n"]:
