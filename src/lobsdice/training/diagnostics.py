@@ -125,40 +125,65 @@ def _held_out(
 ) -> HeldOut:
     everything, counts = with_ends(data), end_counts(data)
 
-    def rows(i: int, n: int = n, *, apart: bool) -> tuple[Any, np.ndarray, np.ndarray]:
-        """Rows of a part, their numbers in it, and which of them follow an end."""
+    def chosen(i: int, n: int = n, *, apart: bool = apart) -> _Rows:
         number, ended = _chosen(*counts[i], mass, n, apart=apart)
         part: Any = everything[i]
-        part = part.take(number)
+        rows = part.take(number)
         if restart:
-            part.s_next[ended] = data.init[_fresh(data, ended)[ended]]
-        return part, number, ended
+            rows.s_next[ended] = data.init[_fresh(data, ended)[ended]]
+        return _Rows(rows, number, ended)
 
-    expert, expert_number, expert_ended = rows(1, apart=apart)
-    offline, number, ended = rows(2, apart=apart)
-    labelled = everything.labelled and rows(3, apart=False)[0]
+    expert, offline = chosen(1), chosen(2)
+    labelled = everything.labelled and chosen(3, apart=False).rows
     init = data.init[_spread(len(data.init), n)]
-    shown = rows(1, ROWS_HELD_OUT, apart=False)[0]
-    batch = Batch(init, expert, offline, labelled, expert_ended)
+    batch = Batch(init, expert.rows, offline.rows, labelled, expert.ended)
     if ahead is not None:
-        pool = pack([data])[0]
-        after = [
-            following(pool, part, rows, ends, _fresh(data, ends), ahead)
-            for part, rows, ends in ((1, expert_number, expert_ended), (2, number, ended))
-        ]
-        batch = batch._replace(after_expert=after[0], after_offline=after[1])
-    place = np.array([names.index(name) for name in data.source_names])
-    source = place[np.concatenate([data.source, *([data.ends.source] if data.ends else [])])]
-    seen = learned_rows(data.offline.size) if apart else np.arange(data.offline.size)
-    seen = seen[_spread(len(seen), n)]
+        batch = _with_third_states(batch, data, expert, offline, ahead)
+    source = _source_of_rows(data, names)
+    shown = chosen(1, ROWS_HELD_OUT, apart=False).rows
     return HeldOut(
         batch=jax.tree.map(jnp.asarray, batch),
-        number=jnp.asarray(number, jnp.int32),
-        source=jnp.asarray(source[number]),
+        number=jnp.asarray(offline.number, jnp.int32),
+        source=jnp.asarray(source[offline.number]),
         shown=pairs(jax.tree.map(jnp.asarray, shown)),
-        trained=jax.tree.map(jnp.asarray, Trained(data.offline.take(seen), source[seen])),
+        trained=_trained(data, source, n, apart),
         inferred=infer_actions(data),
     )
+
+
+class _Rows(NamedTuple):
+    """Rows of a part of the data."""
+
+    rows: Any
+    number: np.ndarray
+    """Their numbers in the part."""
+    ended: np.ndarray
+    """True for those that follow an end."""
+
+
+def _with_third_states(
+    batch: Batch, data: Data, expert: _Rows, offline: _Rows, ahead: Terminal
+) -> Batch:
+    """The batch with what follows the next states."""
+    pool = pack([data])[0]
+    after = [
+        following(pool, part, rows.number, rows.ended, _fresh(data, rows.ended), ahead)
+        for part, rows in ((1, expert), (2, offline))
+    ]
+    return batch._replace(after_expert=after[0], after_offline=after[1])
+
+
+def _source_of_rows(data: Data, names: tuple[str, ...]) -> np.ndarray:
+    """The place in `names` of the source of each offline row; rows of ends come last."""
+    place = np.array([names.index(name) for name in data.source_names])
+    return place[np.concatenate([data.source, *([data.ends.source] if data.ends else [])])]
+
+
+def _trained(data: Data, source: np.ndarray, n: int, apart: bool) -> Trained:
+    """Evenly spaced logged steps that training sees."""
+    seen = learned_rows(data.offline.size) if apart else np.arange(data.offline.size)
+    seen = seen[_spread(len(seen), n)]
+    return jax.tree.map(jnp.asarray, Trained(data.offline.take(seen), source[seen]))
 
 
 def _fresh(data: Data, ended: Bool[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:

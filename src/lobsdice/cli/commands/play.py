@@ -1,8 +1,10 @@
 """`lobsdice play`."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tyro.conf import Positional
 
@@ -58,20 +60,8 @@ class Play:
             return self.rehearse(policy)
         env = self.env or environment_of(self.path)
         with console.waiting("Playing" if self.video is None else "Recording"):
-            found = play(
-                policy,
-                env,
-                episodes=self.episodes,
-                seed=self.seed,
-                stochastic=self.stochastic,
-                video=self.video,
-            ).tolist()
-        if self.json:
-            return output.print_json({"returns": found, "video": self.video and str(self.video)})
-        for i, value in enumerate(found):
-            console.show(f"episode {i}: return {value:.1f}")
-        if self.video is not None:
-            console.show(f"wrote {self.video}")
+            found = play(policy, env, **self.options()).tolist()
+        self.tell({"returns": found}, [f"return {value:.1f}" for value in found])
 
     def rehearse(self, policy: Policy) -> None:
         """Play in the learned world that the run folder keeps."""
@@ -83,27 +73,27 @@ class Play:
             raise LobsDICEError(
                 f"{self.path} keeps no learned world; `lobsdice rehearse {self.path}` learns one"
             )
-        world = load_world(path)
-        env = self.env
+        world, env = load_world(path), self.env
         if env is None and self.video is not None:
             with suppress(LobsDICEError):
                 env = environment_of(self.path)
+        options = {"horizon": int(world.about["horizon"]), "environment": env} | self.options()
         with console.waiting("Playing"):
-            found = play_learned(
-                policy,
-                world,
-                horizon=int(world.about["horizon"]),
-                episodes=self.episodes,
-                seed=self.seed,
-                stochastic=self.stochastic,
-                video=self.video,
-                environment=env,
-            )
+            found = play_learned(policy, world, **options)
+        episodes = [{"steps": steps, "why": why} for steps, why in found]
+        lines = [f"{plural(steps, 'step')}, then {why}" for steps, why in found]
+        self.tell({"episodes": episodes}, lines)
+
+    def options(self) -> dict[str, Any]:
+        """The options that hold for every world."""
+        names = ("episodes", "seed", "stochastic", "video")
+        return {name: getattr(self, name) for name in names}
+
+    def tell(self, report: dict[str, Any], lines: Sequence[str]) -> None:
+        """Print the report as JSON, or its line on each episode."""
         if self.json:
-            episodes = [{"steps": steps, "why": why} for steps, why in found]
-            report = {"episodes": episodes, "video": self.video and str(self.video)}
-            return output.print_json(report)
-        for i, (steps, why) in enumerate(found):
-            console.show(f"episode {i}: {plural(steps, 'step')}, then {why}")
+            return output.print_json(report | {"video": self.video and str(self.video)})
+        for i, line in enumerate(lines):
+            console.show(f"episode {i}: {line}")
         if self.video is not None:
             console.show(f"wrote {self.video}")
