@@ -257,10 +257,12 @@ def test_an_error_in_a_folder_names_the_file(folder):
 
 @pytest.mark.filterwarnings("ignore::lobsdice.errors.DataWarning")
 def test_actions_in_another_order_are_refused_by_name(folder):
-    put(folder / "run_2.csv", one_episode(1.0, columns="x,y,v,u"))
+    for run, columns in {1: "x,y,gas,gear", 2: "x,y,gear,gas", 10: "x,y,gas,gear"}.items():
+        put(folder / f"run_{run}.csv", one_episode(1.0, columns=columns))
     with pytest.raises(LobsDICEError, match=r"run_2\.csv has its actions in another order"):
-        read(folder, observation_columns=["x", "y"], action_columns=["[uv]"])
-    assert read(folder, **FOLDER).actions is not None  # named in one order, they are matched
+        read(folder, observation_columns=["x", "y"], action_columns="g*")
+    named = read(folder, observation_columns=["x", "y"], action_columns=["gas", "gear"])
+    assert named.actions is not None  # named in one order, they are matched
 
 
 def test_archives_of_one_episode_are_read(tmp_path):
@@ -347,3 +349,51 @@ def test_labelled_demonstrations_take_the_numbers_of_the_logs():
 def test_keywords_that_are_no_options_are_a_sentence(tmp_path):
     with pytest.raises(LobsDICEError, match="did you mean 'episode_column'"):
         read(put(tmp_path / "a.csv", text()), episode_colum="run")
+
+
+# ---- Names with units ----
+
+UNITS = ("episode", "step", "x [m]", "y [m/s]", "u [%]")
+
+
+@pytest.mark.parametrize("wanted", [["x [m]", "y [m/s]"], ["x*", "y ?m/s?"], ["x [*", "y [m/s]"]])
+def test_brackets_in_names_stand_for_themselves(wanted, tmp_path):
+    path = put(tmp_path / "a.csv", text(names=UNITS))
+    options: dict[str, Any] = {"action_columns": "u [%]", "action_kind": "continuous"}
+    found = read(path, observation_columns=wanted, scale={"x [m]": 100.0}, **options)
+    np.testing.assert_array_equal(found.observations[:, 0], [50, 150, 250])
+    assert found.observation_names == ("x [m]*100", "y [m/s]")
+
+
+@pytest.mark.parametrize("name", ["a.npz", "a.hdf5", "a.columns"])
+def test_columns_of_arrays_with_names_are_chosen_by_the_same_options(name, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        table = read(put(tmp_path / "a.csv", text(names=UNITS)), observation_columns=["x*", "y*"],
+                     action_columns="u*", action_kind="continuous", scale="x*=2")  # fmt: skip
+    write(tmp_path / name, table)
+    found = read(tmp_path / name, observation_columns=["y [m/s]", "x [m]"])
+    assert found.observation_names == ("y [m/s]", "x [m]*2")
+    np.testing.assert_array_equal(found.observations, table.observations[:, ::-1])
+    assert read(tmp_path / name, observation_columns="y*").state_size == 1
+    with pytest.raises(LobsDICEError, match="observation pattern 'z' matches no column"):
+        read(tmp_path / name, observation_columns=["z"])
+
+
+def test_columns_of_actions_in_an_archive_keep_their_bounds_in_another_order(tmp_path):
+    box = Box((-1.0, -2.0), (1.0, 2.0), names=("u", "v"))
+    whole = Episodes.from_arrays(
+        np.eye(3), lengths=[2], actions=[[0.0, 1], [1, 2]], action_space=box
+    )
+    write(tmp_path / "a.npz", whole)
+    found = read(tmp_path / "a.npz", action_columns=["v", "u"])
+    assert found.action_space == Box((-2.0, -1.0), (2.0, 1.0))
+    np.testing.assert_array_equal(found.actions, [[1, 0], [2, 1]])
+    with pytest.raises(LobsDICEError, match="cannot be given with another order"):
+        read(tmp_path / "a.npz", action_columns=["v", "u"], action_low=-2, action_high=2)
+
+
+def test_an_archive_without_names_says_that_none_were_chosen(tmp_path):
+    write(tmp_path / "a.npz", Episodes.from_arrays(np.eye(3), lengths=[2]))
+    with pytest.warns(DataWarning, match="`observation_columns` was not used"):
+        assert read(tmp_path / "a.npz", observation_columns="x").state_size == 3

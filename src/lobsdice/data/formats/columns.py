@@ -4,10 +4,10 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 from lobsdice.data.formats.metadata import SUCCESS
 from lobsdice.data.formats.options import IfThere, OneIfThere, ReadOptions
+from lobsdice.data.formats.wildcards import matches
 from lobsdice.errors import LobsDICEError, MissingColumnError
 
 #: Without an option, the first of these patterns that matches a column is used.
@@ -169,7 +169,7 @@ def _check_roles(observations: Sequence[str], others: Mapping[str, Sequence[str]
 
 
 def _match(names: Sequence[str], patterns: Sequence[str]) -> tuple[str, ...]:
-    return tuple(n for n in names if any(fnmatchcase(n, pattern) for pattern in patterns))
+    return tuple(n for n in names if any(matches(n, pattern) for pattern in patterns))
 
 
 def numbered(names: Sequence[str]) -> tuple[str, ...]:

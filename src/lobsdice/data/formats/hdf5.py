@@ -16,6 +16,7 @@ from lobsdice.data.episodes import Episodes
 from lobsdice.data.files import atomic
 from lobsdice.data.foreign import check_claim
 from lobsdice.data.formats.arrays import Arrays
+from lobsdice.data.formats.choice import with_chosen
 from lobsdice.data.formats.flat import read_flat
 from lobsdice.data.formats.metadata import label_entries, space_entries
 from lobsdice.data.formats.options import ReadOptions
@@ -42,7 +43,7 @@ def read(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
         if is_robomimic(file):
             return read_demos(file, options)
         stored = Arrays(names_in(file), lambda name: dataset_in(file, name))
-        return read_flat(stored, metadata_of(file), options)
+        return with_chosen(read_flat(stored, metadata_of(file), options), options)
 
 
 def parts(path: Path, options: ReadOptions) -> Iterator[tuple[Episodes, list[str]]]:
@@ -55,7 +56,8 @@ def parts(path: Path, options: ReadOptions) -> Iterator[tuple[Episodes, list[str
             yield read_demos(file, options)
             return
         stored = Arrays(names_in(file), lambda name: dataset_in(file, name))
-        yield from flat_parts(stored, metadata_of(file), options)
+        for part in flat_parts(stored, metadata_of(file), options):
+            yield with_chosen(part, options)
 
 
 def write(path: Path, episodes: Episodes) -> None:

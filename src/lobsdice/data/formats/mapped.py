@@ -24,6 +24,7 @@ from lobsdice.data.actions import infer_space
 from lobsdice.data.checks import check_actions
 from lobsdice.data.episodes import NUMBERS, Episodes, Facts
 from lobsdice.data.files import atomic
+from lobsdice.data.formats.choice import with_chosen
 from lobsdice.data.formats.options import ReadOptions
 from lobsdice.data.rows import chunks, column_range
 from lobsdice.data.spaces import ActionSpace, space_from_json
@@ -55,7 +56,8 @@ def read(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
         episode_names=_texts(head, "episode_names"),
         checked=NUMBERS,
     )
-    return replace(episodes, stated=_facts(head, episodes.observations), valid=True), []
+    stated = _facts(head, episodes.observations)
+    return with_chosen((replace(episodes, stated=stated, valid=True), []), options)
 
 
 def write(path: Path, episodes: Episodes) -> None:

@@ -18,6 +18,7 @@ from lobsdice.data.episodes import Episodes
 from lobsdice.data.files import atomic
 from lobsdice.data.foreign import check_claim, json_object, require_file
 from lobsdice.data.formats.actions import prepare_actions
+from lobsdice.data.formats.choice import with_chosen
 from lobsdice.data.formats.hdf5 import check_contents, new_file
 from lobsdice.data.formats.metadata import (
     BOUNDS,
@@ -84,7 +85,7 @@ def read(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
     ]
     if not parts:
         raise LobsDICEError("there are no episodes")
-    return _assemble(metadata, parts, space, options)
+    return with_chosen(_assemble(metadata, parts, space, options), options)
 
 
 def write(path: Path, episodes: Episodes) -> None:

@@ -12,6 +12,7 @@ from lobsdice.data.files import atomic
 from lobsdice.data.foreign import check_claim
 from lobsdice.data.formats.actions import prepare_actions
 from lobsdice.data.formats.arrays import Arrays
+from lobsdice.data.formats.choice import with_chosen
 from lobsdice.data.formats.columns import listed
 from lobsdice.data.formats.flat import NAMES, read_flat
 from lobsdice.data.formats.metadata import (
@@ -39,10 +40,10 @@ def read(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
         names = [name[: -len(SUFFIX)] for name in archive.namelist() if name.endswith(SUFFIX)]
         arrays = Arrays(names, lambda name: _load(archive, name))
         if "episode_lengths" in arrays:
-            return _read_ours(arrays, options)
+            return with_chosen(_read_ours(arrays, options), options)
         if options.one_episode and not any(name in arrays for name in NAMES["terminals"][:2]):
-            return _read_one(arrays, options)
-        return read_flat(arrays, arrays, options)
+            return with_chosen(_read_one(arrays, options), options)
+        return with_chosen(read_flat(arrays, arrays, options), options)
 
 
 def _read_ours(arrays: Arrays[np.ndarray], options: ReadOptions) -> tuple[Episodes, list[str]]:

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
 
 import numpy as np
 
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.formats.options import IfThere, ReadOptions
+from lobsdice.data.formats.wildcards import matches
 from lobsdice.data.spaces import ActionSpace, Box
 
 
@@ -55,12 +55,12 @@ def unused_factors(episodes: Episodes, options: ReadOptions) -> list[str]:
 def _factors(names: Sequence[str], options: ReadOptions) -> np.ndarray:
     factors = np.ones(len(names))
     for pattern, factor in options.factors:
-        factors[[fnmatchcase(name, pattern) for name in names]] = factor
+        factors[[matches(name, pattern) for name in names]] = factor
     return factors
 
 
 def _matches(names: Sequence[str], pattern: str) -> bool:
-    return any(fnmatchcase(name, pattern) for name in names)
+    return any(matches(name, pattern) for name in names)
 
 
 def _renamed(names: Sequence[str], factors: np.ndarray) -> tuple[str, ...]:
