@@ -77,6 +77,7 @@ EXPERIMENTS: dict[str, Command | Group] = {
     "endings": Command("endings:Endings", "Worlds that end in success or failure."),
     "methods": Command("methods:Methods", "All methods on all kinds of tasks, in one table."),
     "tuned": Command("tuned:Tuned", "One of three settings a method, chosen without returns."),
+    "ablation": Command("ablation:Ablation", "The worth of each departure from the paper."),
 }
 
 COMMANDS: dict[str, Command | Group] = {

@@ -30,7 +30,7 @@ def names(algorithm: Any) -> set[str]:
 def given(algorithm: Any, values: Mapping[str, Any]) -> "Algorithm":
     """The algorithm with those of the values that it has; text becomes a number or a truth."""
     known = names(algorithm)
-    mine = {key: _like(getattr(algorithm, key), x) for key, x in values.items() if key in known}
+    mine = {key: like(getattr(algorithm, key), x) for key, x in values.items() if key in known}
     return replace(algorithm, **mine)
 
 
@@ -46,7 +46,7 @@ def check(texts: Sequence[str], here: Collection[str]) -> None:
             console.warn(f"{name} changes nothing here: none of these algorithms has it")
 
 
-def _like(usual: Any, value: Any) -> Any:
+def like(usual: Any, value: Any) -> Any:
     """The value with the type of the usual one."""
     if isinstance(usual, bool):
         return str(value).lower() in ("1", "true", "yes")

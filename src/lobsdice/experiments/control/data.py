@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from lobsdice.data.episodes import Episodes, mixture
-from lobsdice.data.prepare import Data, prepare
+from lobsdice.data.prepare import Data, Initial, prepare
 from lobsdice.data.rows import offsets, ranges
 from lobsdice.environments.tasks.table import SOURCES
 from lobsdice.errors import LobsDICEError
@@ -37,7 +37,13 @@ def wanted(trials: Iterable[Trial]) -> dict[str, dict[str, int]]:
     return {environment: dict(found) for environment, found in counts.items()}
 
 
-def make_data(trial: Trial, episodes: Mapping[str, Episodes], *, labels: bool = False) -> Data:
+def make_data(
+    trial: Trial,
+    episodes: Mapping[str, Episodes],
+    *,
+    labels: bool = False,
+    initial: Initial = "first",
+) -> Data:
     """The data of a trial from the episodes of each source of its environment.
 
     With `labels`, the demonstrations have their actions.
@@ -50,6 +56,7 @@ def make_data(trial: Trial, episodes: Mapping[str, Episodes], *, labels: bool = 
     return prepare(
         demonstrations.without_actions(),
         mixture(parts),
+        initial=initial,
         every=trial.subsample,
         labelled=demonstrations if labels or trial.labelled else None,
     )

@@ -101,14 +101,22 @@ def exit_if_busy() -> Iterator[None]:
 
 def fleet_of(trials: Sequence[Trial], plan: Plan, source: EpisodeSource) -> Fleet:
     """The trials as members of a fleet. Trials on the same dataset share it."""
-    datasets = list(dict.fromkeys(trial.dataset for trial in trials))
+    datasets = list(dict.fromkeys((trial.dataset, trial.settings.initial) for trial in trials))
     members = tuple(
-        Member(t.make(plan.hyperparameters), t.seed, datasets.index(t.dataset), plan.options)
-        for t in trials
+        Member(
+            trial.make(plan.hyperparameters),
+            trial.seed,
+            datasets.index((trial.dataset, trial.settings.initial)),
+            trial.settings.options(plan.options),
+        )
+        for trial in trials
     )
     labels = members[0].algorithm.needs_labels
     pools = {env: source.episodes(env, counts) for env, counts in wanted(trials).items()}
-    datas = (make_data(d, pools[d.environment], labels=labels) for d in datasets)
+    datas = (
+        make_data(trial, pools[trial.environment], labels=labels, initial=initial)
+        for trial, initial in datasets
+    )
     return Fleet(members, tuple(datas))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lobsdice.environments.tasks.table import NOISY, NOISY_TASKS, SOURCES, TASKS, family
 from lobsdice.errors import LobsDICEError
+from lobsdice.experiments.arms import Settings, settings_of, split
 from lobsdice.experiments.hyperparameters import assignments, check, given, names
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class Trial:
     """The settings of one run of an experiment."""
 
     algorithm: str
+    """Its name, which settings of its own may follow: see `experiments.arms`."""
     environment: str
     mixture: tuple[int, int, int]
     """Offline episodes of the expert, the medium and the random policy."""
@@ -76,10 +78,13 @@ class Trial:
 
     def make(self, values: Mapping[str, Any] = MappingProxyType({})) -> "Algorithm":
         """The algorithm with those of these hyperparameters that it has."""
-        from lobsdice.algorithms import ALGORITHMS
+        made = self.settings.make(values)
+        return made if self.gamma is None else given(made, {"gamma": self.gamma})
 
-        own = {} if self.gamma is None else {"gamma": self.gamma}
-        return given(ALGORITHMS[self.algorithm](), {**values, **own})
+    @property
+    def settings(self) -> Settings:
+        """The settings that follow the algorithm's name."""
+        return settings_of(*split(self.algorithm))
 
     def columns(self) -> dict[str, Any]:
         """The columns of the trial in a table."""
@@ -150,7 +155,8 @@ class Plan:
 
         if "gamma" in assignments(self.set):
             raise LobsDICEError("the discount has a column in the tables; `set` cannot change it")
-        check(self.set, {name for one in algorithms for name in names(ALGORITHMS[one])})
+        kinds = [ALGORITHMS[split(one)[0]] for one in algorithms]
+        check(self.set, {name for kind in kinds for name in names(kind)})
 
     @cached_property
     def options(self) -> "Options":
@@ -166,7 +172,8 @@ class Grid:
     env: tuple[str, ...] = tuple(TASKS)
     """Environments."""
     algorithms: tuple[str, ...] = COMPARED
-    """Algorithms, in the experiments that compare several."""
+    """Algorithms, in the experiments that compare several. Hyperparameters may follow a name, as in
+    lobsdice:averaged=false; lobsdice:paper has all settings of the paper."""
     seeds: int = 5
     """Runs with the seeds 0, 1, ..., each with demonstrations and logs of its own."""
     sizes: tuple[int, ...] = (100, 500, 1000)
@@ -197,7 +204,7 @@ class Grid:
         """A run for each algorithm, task and seed."""
         from lobsdice.algorithms import ALGORITHMS
 
-        check_names("algorithm", self.algorithms, ALGORITHMS)
+        check_names("algorithm", [split(name)[0] for name in self.algorithms], ALGORITHMS)
         chosen = self.algorithms if algorithms is None else algorithms
         return [
             Trial(name, env, mixture, seed, **settings)

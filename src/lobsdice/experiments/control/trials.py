@@ -13,12 +13,15 @@ in parts and on several machines, from the CSV files alone.
 
 import hashlib
 import json
+import re
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+import jax
 
 from lobsdice import console
 from lobsdice.data.files import cache_folder, write_csv
@@ -36,9 +39,12 @@ from lobsdice.experiments.control.episodes import (
 )
 from lobsdice.experiments.control.fleet import FAILURE, TRIALS, read_trials
 from lobsdice.experiments.control.grid import IDENTITY, Plan, Trial
+from lobsdice.training.engine import Options
 from lobsdice.training.folder import RunFolder, read_rows
 from lobsdice.training.loggers import Row
 
+#: Letters of the words in the name of a folder.
+LONGEST = 180
 RUNS, SCORES = "runs", "scores.csv"
 #: The program of a process that trains one fleet.
 PROGRAM = ("-P", "-m", fleet.__name__)
@@ -94,8 +100,10 @@ def fleets(trials: Iterable[Trial]) -> list[list[Trial]]:
     groups: dict[Any, list[Trial]] = {}
     for trial in trials:
         spec = spec_of(trial.environment)
-        labels = trial.labelled or trial.make().needs_labels
-        shape = (trial.algorithm, spec.state_size, spec.action_space, labels)
+        algorithm, options = trial.make(), trial.settings.options(Options())
+        labels = trial.labelled or algorithm.needs_labels
+        made = jax.tree.structure((algorithm, options))
+        shape = (made, spec.state_size, spec.action_space, labels)
         groups.setdefault(shape, []).append(trial)
     return list(groups.values())
 
@@ -260,4 +268,10 @@ def _name(trials: Sequence[Trial]) -> str:
     text = json.dumps([asdict(trial) for trial in trials])
     digest = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
     environments = "+".join(dict.fromkeys(trial.environment for trial in trials))
-    return f"{trials[0].algorithm}-{environments}-{digest}"
+    return folder_name(f"{trials[0].algorithm}-{environments}", digest)
+
+
+def folder_name(words: str, digest: str) -> str:
+    """The name of a fleet's folder, as short as file systems want it."""
+    plain = re.sub(r"[^\w+.-]", "-", words)
+    return f"{plain[:LONGEST]}-{digest}"

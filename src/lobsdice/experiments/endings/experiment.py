@@ -73,7 +73,7 @@ def claim_arms(folder: Path, arms: Sequence[Arm], settings: Settings) -> list[st
     known = json.loads(path.read_text()) if path.exists() else {}
     for arm in arms:
         made = settings.algorithm(arm.algorithm, arm.set)
-        facts = arm.to_plain() | {"hyperparameters": describe(made)}
+        facts = arm.to_plain() | {"hyperparameters": describe(made)} | arm.settings.others()
         if known.setdefault(arm.name, facts) != facts:
             raise LobsDICEError(
                 f"{folder} holds runs of {arm.name} with other hyperparameters (see {ARMS}); "

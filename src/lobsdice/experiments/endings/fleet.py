@@ -1,4 +1,4 @@
-"""One fleet: trials with the same algorithm, reading of ends and shapes, trained in one program.
+"""One fleet: trials with the same switches, reading of ends and shapes, trained in one program.
 
 `python -m lobsdice.experiments.endings.fleet FOLDER SETTINGS` is the program of a process that
 `trials` starts.
@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from lobsdice.algorithms import Algorithm
 from lobsdice.data.files import atomic
 from lobsdice.environments.evaluate import evaluate, summary
 from lobsdice.environments.tasks.table import spec_of
@@ -24,7 +25,7 @@ from lobsdice.experiments.control.fleet import (
 from lobsdice.experiments.endings.settings import Arm, Settings, Trial
 from lobsdice.experiments.endings.worlds import make_data, successes
 from lobsdice.policies.policy import Policy
-from lobsdice.training.engine import Member
+from lobsdice.training.engine import Member, Options
 from lobsdice.training.fleet import Fleet
 from lobsdice.training.recorder import Evaluate
 
@@ -57,22 +58,28 @@ def fleet_of(trials: Sequence[Trial], settings: Settings) -> Fleet:
     """The trials as members of a fleet. Arms with the same logs share a seed's data."""
     datasets = list(dict.fromkeys(_dataset(trial) for trial in trials))
     members = tuple(
-        Member(
-            settings.algorithm(t.arm.algorithm, t.arm.set),
-            t.seed,
-            datasets.index(_dataset(t)),
-            settings.options(t.arm),
-        )
-        for t in trials
+        Member(algorithm, trial.seed, datasets.index(_dataset(trial)), options)
+        for trial in trials
+        for algorithm, options in [made(trial, settings)]
     )
     labels = members[0].algorithm.needs_labels
     return Fleet(
-        members, tuple(make_data(w, seed, oracle=o, labels=labels) for w, seed, o in datasets)
+        members,
+        tuple(
+            make_data(world, seed, oracle=oracle, labels=labels, initial=initial)
+            for world, seed, oracle, initial in datasets
+        ),
     )
 
 
-def _dataset(trial: Trial) -> tuple[str, int, bool]:
-    return trial.world, trial.seed, trial.arm.successful
+def made(trial: Trial, settings: Settings) -> tuple[Algorithm, Options]:
+    """The algorithm and the options of a trial. Those of equal structure train in one program."""
+    arm = trial.arm
+    return settings.algorithm(arm.algorithm, arm.set), settings.options(arm)
+
+
+def _dataset(trial: Trial) -> tuple[str, int, bool, Any]:
+    return trial.world, trial.seed, trial.arm.successful, trial.arm.settings.initial
 
 
 def _evaluation(trials: Sequence[Trial], episodes: int, workers: int | None, step: int) -> Evaluate:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lobsdice.environments.tasks.table import WORLDS
 from lobsdice.errors import LobsDICEError
-from lobsdice.experiments import hyperparameters
+from lobsdice.experiments import arms, hyperparameters
 from lobsdice.experiments.control.grid import check_names
 
 if TYPE_CHECKING:
@@ -43,7 +43,12 @@ class Arm:
     successful: bool = False
     """True if the logs are the successful episodes alone, which only an oracle knows."""
     set: tuple[str, ...] = ()
-    """Hyperparameters of its own, such as absorb=true."""
+    """Settings of its own, such as absorb=true; `experiments.arms` says which there are."""
+
+    @property
+    def settings(self) -> arms.Settings:
+        """Its own settings by their kinds."""
+        return arms.settings_of(self.algorithm, self.set)
 
     def to_plain(self) -> dict[str, Any]:
         """The arm as JSON can hold it; without `set` where that is empty."""
@@ -81,7 +86,8 @@ class Choice:
     """Worlds."""
     algorithms: tuple[str, ...] = (LOBSDICE, "bc", SUCCESSFUL, "bco")
     """Algorithms; `bc-successful` clones the successful logs alone, which only an oracle knows.
-    Hyperparameters may follow a name, as in seabo:absorb=true."""
+    Hyperparameters may follow a name, as in seabo:absorb=true; lobsdice:paper has all settings of
+    the paper."""
     terminal: tuple[str, ...] = ()
     """The readings of ends for LobsDICE: restart, stay, keep; one arm each (default: that of
     training)."""
@@ -102,20 +108,20 @@ class Choice:
         """The arms; `lobsdice-stay` and the like read ends in another way than the default."""
         from lobsdice.algorithms import ALGORITHMS
 
-        usual, arms = _usual_terminal(), []
+        usual, found = _usual_terminal(), []
         for name in self.algorithms:
-            algorithm, colon, others = name.partition(":")
+            algorithm, own = arms.split(name)
             check_names("algorithm", (algorithm,), [*ALGORITHMS, SUCCESSFUL])
-            if colon:
-                arms.append(Arm(name, algorithm, usual, set=tuple(others.split(","))))
+            if own:
+                found.append(Arm(name, algorithm, usual, set=own))
             elif name == LOBSDICE:
                 names = {t: name if t == usual else f"{name}-{t}" for t in self.readings()}
-                arms += [Arm(found, name, terminal) for terminal, found in names.items()]
+                found += [Arm(named, name, terminal) for terminal, named in names.items()]
             elif name == SUCCESSFUL:
-                arms.append(Arm(name, "bc", usual, successful=True))
+                found.append(Arm(name, "bc", usual, successful=True))
             else:
-                arms.append(Arm(name, name, usual))
-        return arms
+                found.append(Arm(name, name, usual))
+        return found
 
     def trials(self) -> list[Trial]:
         """A run for each arm, world and seed."""
@@ -166,25 +172,20 @@ class Settings:
         from lobsdice.training.engine import Options
 
         terminal: Any = arm.terminal
-        return Options(
+        shared = Options(
             steps=self.steps,
             batch_size=self.batch_size,
             cooldown=self.cooldown,
             terminal=terminal,
         )
+        return arm.settings.options(shared)
 
     def algorithm(self, name: str, own: Sequence[str] = ()) -> "Algorithm":
         """The algorithm with its hyperparameters; it ignores those that it does not have.
 
         Those of its `own` go before; it must have them.
         """
-        from lobsdice.algorithms import ALGORITHMS
-
-        usual, mine = ALGORITHMS[name](), hyperparameters.assignments(own)
-        for key in mine:
-            if key not in hyperparameters.names(usual):
-                raise LobsDICEError(f"{name} has no hyperparameter {key!r}")
-        return hyperparameters.given(usual, self.named() | mine)
+        return arms.settings_of(name, own).make(self.named())
 
     def named(self) -> dict[str, Any]:
         """The hyperparameters that were named; those of `set` are text."""

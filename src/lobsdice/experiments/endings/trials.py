@@ -9,7 +9,6 @@ A trial is finished if its last step is in its folder or in scores.csv.
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +28,7 @@ from lobsdice.experiments.control.trials import (
     RUNS,
     SCORES,
     conclude,
+    folder_name,
     folders,
     fresh_rows,
     unfinished,
@@ -79,11 +79,8 @@ def fleets(trials: Iterable[Trial], settings: Settings) -> list[list[Trial]]:
     """The trials in groups that can train in one program; its runs may differ in real numbers."""
     groups: dict[Any, list[Trial]] = {}
     for trial in trials:
-        spec, arm = spec_of(trial.world), trial.arm
-        algorithm = settings.algorithm(arm.algorithm, arm.set)
-        reading = arm.terminal if algorithm.goes_on else ""
-        program = jax.tree.structure(algorithm)
-        shape = (arm.algorithm, program, reading, spec.state_size, spec.action_space)
+        spec, made = spec_of(trial.world), fleet.made(trial, settings)
+        shape = (jax.tree.structure(made), spec.state_size, spec.action_space)
         groups.setdefault(shape, []).append(trial)
     return list(groups.values())
 
@@ -146,4 +143,4 @@ def _name(trials: Sequence[Trial]) -> str:
     digest = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
     arms = "+".join(dict.fromkeys(trial.arm.name for trial in trials))
     worlds = "+".join(dict.fromkeys(trial.world for trial in trials))
-    return re.sub(r"[^\w+.-]", "-", f"{arms}-{worlds}-{digest}")
+    return folder_name(f"{arms}-{worlds}", digest)

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float64
 from lobsdice.console import progress
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.machine import cores
-from lobsdice.data.prepare import Data, prepare
+from lobsdice.data.prepare import Data, Initial, prepare
 from lobsdice.environments.evaluate import episode_seeds
 from lobsdice.environments.gym import Act, returns, shared_environment
 from lobsdice.environments.tasks.behaviour import behaviour_of
@@ -45,16 +45,24 @@ def successful(world: str, episodes: Episodes) -> Episodes:
     return episodes.select(np.flatnonzero(successes(world, found)))
 
 
-def make_data(world: str, seed: int, *, oracle: bool = False, labels: bool = False) -> Data:
+def make_data(
+    world: str,
+    seed: int,
+    *,
+    oracle: bool = False,
+    labels: bool = False,
+    initial: Initial = "first",
+) -> Data:
     """The data of a run. With `oracle`, the logs are the successful episodes alone.
 
     With `labels`, the demonstrations have their actions.
     """
     task = load(world, seed=seed)
-    if oracle:
-        logs = successful(world, task.offline)
-        return prepare(task.expert, logs, allow_leak=task.spec.finite)
-    return task.labelled_data if labels else task.data
+    logs = successful(world, task.offline) if oracle else task.offline
+    labelled = task.labelled if labels and not oracle else None
+    # As in `Task.data`: what a task with few states shares by chance is no leak.
+    leak = task.spec.finite
+    return prepare(task.expert, logs, initial=initial, allow_leak=leak, labelled=labelled)
 
 
 def demonstrate(world: str, episodes: int) -> Float64[np.ndarray, " episodes"]:
