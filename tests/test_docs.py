@@ -93,6 +93,8 @@ SMALL = {
     "--seeds 1 --endings-steps 8 --batch-size 8 --episodes 2 --jobs 1 --set width=8",
     "experiment tuned": "--methods bco --worlds grid --seeds 1 --steps 8 --batch-size 8 "
     "--episodes 2 --jobs 1 --set width=8 --world-steps 8 --rehearsed 2",
+    "experiment ablation": "--kinds endings --worlds grid --departures sharpness --places among "
+    "--seeds 1 --endings-steps 8 --batch-size 8 --episodes 2 --jobs 1 --set width=8",
     "experiment endings": "--worlds grid --algorithms bc bc-successful --seeds 1 --steps 8 "
     "--every 8 --batch-size 16 --episodes 1 --no-exact --set width=8",
 }
