@@ -78,15 +78,15 @@ def test_the_tables_and_the_figure_are_written(tmp_path):
     assert all((tmp_path / name).stat().st_size for name in written)
 
 
-def test_folders_beside_add_their_runs_and_replace_none(tmp_path):
-    main, other = (tmp_path / name for name in ("main", "other"))
+def test_a_folder_beside_is_a_kind_of_tasks_of_its_own(tmp_path):
+    main, mazes = (tmp_path / name for name in ("main", "mazes"))
     main.mkdir()
-    (other / "endings").mkdir(parents=True)
-    rows = [ended("seabo", world, 0, 2, 0.9) for world in ("reach", "pointmaze")]
-    write_csv(other / "endings" / "scores.csv", rows)
-    found, groups = collect(made(main), other)
-    assert found["seabo"]["reach"][0] == 50.0 and found["seabo"]["pointmaze"] == {0: 90.0}
-    assert set(groups["endings"]) == {"reach", "grid", "pointmaze"}
+    (mazes / "endings").mkdir(parents=True)
+    write_csv(mazes / "endings" / "scores.csv", [ended("seabo", "pointmaze", 0, 2, 0.9)])
+    found, groups = collect(made(main), [mazes])
+    assert found["seabo"]["pointmaze"] == {0: 90.0}
+    assert set(groups["endings"]) == {"reach", "grid"} and groups["mazes"] == ["pointmaze"]
+    assert groups["all"] == groups["endings"] + groups["mixtures"] + groups["mazes"]
 
 
 def test_a_part_has_the_sizes_and_hyperparameters_that_it_was_given(tmp_path, monkeypatch):

@@ -15,6 +15,7 @@ cent of the demonstrator's success rate. docs/experiments/methods.md has the pro
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +90,8 @@ class Extent:
     """Hyperparameters such as width=64, for every method that has them: for a small part of the
     table."""
     beside: tuple[Path, ...] = ()
-    """Folders of other parts of this experiment, with other settings, whose runs the tables have as
-    well. A run that several folders have is taken from the first one."""
+    """Folders of parts of this experiment that have other settings, such as fewer seeds. The tables
+    have their runs as well, each folder as a kind of tasks of its own name."""
 
     def __post_init__(self):
         check_names("kind of tasks", self.kinds, KINDS)
@@ -150,8 +151,8 @@ def _plan(extent: Extent) -> Plan:
 
 def write_tables(folder: Path, beside: Sequence[Path] = ()) -> list[Path]:
     """Write the tables of all runs in the folder, and of those in the folders beside it."""
-    found, groups = collect(folder, *beside)
-    best, _ = collect(folder, *beside, best=True)
+    found, groups = collect(folder, beside)
+    best, _ = collect(folder, beside, best=True)
     rows, tasks = means(found, groups), by_task(found, best)
     text = folder / "tables.md"
     with atomic(text) as temporary:
@@ -161,22 +162,23 @@ def write_tables(folder: Path, beside: Sequence[Path] = ()) -> list[Path]:
     return [*paths, *common.save(plot_methods(table, each), folder / "methods")]
 
 
-def collect(*folders: Path, best: bool = False) -> tuple[dict[str, Tasks], dict[str, list[str]]]:
+def collect(
+    folder: Path, beside: Sequence[Path] = (), *, best: bool = False
+) -> tuple[dict[str, Tasks], dict[str, list[str]]]:
     """The value of each run by method, task and seed, and the tasks of each kind.
 
-    It is the last one, or with `best` the highest of all evaluations. Of runs that several folders
-    have, that of the first one counts.
+    It is the last one, or with `best` the highest of all evaluations. The tasks of a folder beside
+    the first are a kind of the name of that folder.
     """
     found: dict[str, Tasks] = {}
     groups: dict[str, list[str]] = {}
-    for kind in KINDS:
-        runs: dict[tuple[str, str, int], float] = {}
-        for folder in reversed(folders):
-            runs |= _read(kind, folder / kind / SCORES, best)
+    for where, kind in product((folder, *beside), KINDS):
+        runs = _read(kind, where / kind / SCORES, best)
         for (method, task, seed), value in runs.items():
             found.setdefault(method, {}).setdefault(task, {})[seed] = value
-        if runs:
-            groups[kind] = list(dict.fromkeys(task for _, task, _ in runs))
+        tasks = groups.setdefault(kind if where == folder else where.name, [])
+        tasks += [task for task in dict.fromkeys(t for _, t, _ in runs) if task not in tasks]
+    groups = {name: tasks for name, tasks in groups.items() if tasks}
     if len(groups) > 1:
         groups[ALL] = [task for tasks in groups.values() for task in tasks]
     return found, groups

@@ -9,21 +9,29 @@ from matplotlib.figure import Figure
 
 from lobsdice.experiments.plots.common import STYLE, Rows, looks, read
 
+#: Panels of bars side by side.
+ACROSS = 3
+
 
 def methods(means: Path, tasks: Path) -> Figure:
-    """Bars of methods.csv with intervals over tasks, and the means of tasks.csv as a map."""
+    """Bars of methods.csv with intervals over tasks, and below the means of tasks.csv as a map."""
     rows, each = read(means, set()), read(tasks, set())
     kinds = list(dict.fromkeys(row["kind"] for row in rows))
-    names = dict.fromkeys(row["method"] for row in each)
-    across = 3.4 * len(kinds) + 1.5 + 0.45 * len({row["task"] for row in each})
+    count = len({row["method"] for row in each})
+    across = min(len(kinds), ACROSS)
+    down = -(-len(kinds) // ACROSS)
+    wide = max(3.4 * across, 1.5 + 0.45 * len({row["task"] for row in each}))
+    heights = [down * (1 + 0.2 * count), 1.8 + 0.22 * count]
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(across, 2.2 + 0.28 * len(names)), layout="constrained")
-        widths = [3.4] * len(kinds) + [across - 3.4 * len(kinds)]
-        *panels, last = figure.subplots(1, 1 + len(kinds), width_ratios=widths)
-        for panel, kind in zip(panels, kinds, strict=True):
+        figure = Figure(figsize=(wide, sum(heights)), layout="constrained")
+        above, below = figure.subfigures(2, 1, height_ratios=heights)
+        panels = above.subplots(down, across, squeeze=False).ravel()
+        for panel, kind in zip(panels, kinds, strict=False):
             _bars(panel, [row for row in rows if row["kind"] == kind])
             panel.set_title(f"{kind}: mean")
-        _map(last, each)
+        for panel in panels[len(kinds) :]:
+            panel.set_axis_off()
+        _map(below.subplots(), each)
     return figure
 
 
