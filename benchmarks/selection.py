@@ -147,6 +147,7 @@ LISTS = 300
 SIGNS = {
     "rehearsal": 1,
     "select": 1,
+    "third_score": 1,
     "second_score": 1,
     "first_score": 1,
     "finished": 1,
@@ -432,6 +433,7 @@ def judged(facts: dict[str, float]) -> dict[str, str]:
     found = {
         "rehearsal": score_of(facts),
         "select": recommended(facts) + score_of(facts),  # recommended policies come first
+        "third_score": (facts["explained"] + following + arrival) / 3 / max(facts["apart"], 1.0),
         "second_score": 0.5 * (following + arrival) / max(facts["apart"], 1.0),
         "first_score": 0.5 * (near + arrival) * following,
         "recommended": recommended(facts),
@@ -479,7 +481,7 @@ def interval(values: Sequence[float]) -> str:
 def recommendations(worlds: Sequence[dict[str, np.ndarray]]) -> str:
     """The numbers of recommended and of other policies, and of those that work among each."""
     lines = []
-    for name, rule in (("Recommended", "recommended"), ("By the strict rule", "strict")):
+    for name, rule in (("Recommended", "recommended"), ("By nearness and arrival alone", "strict")):
         score, taken = (np.concatenate([w[key] for w in worlds]) for key in ("score", rule))
         yes, no = score[taken > 0], score[taken == 0]
         lines.append(

@@ -17,10 +17,12 @@ from lobsdice.training.rehearsal.comparison import Comparison
 #: A policy is recommended if it is so near the demonstrations, and ends like them in this share of
 #: the episodes in which they would.
 NEAR_ENOUGH, OFTEN_ENOUGH = 0.75, 0.9
+#: It must follow them, or act as they do, better than a policy that stands still, which has 0.5.
+ALIKE_ENOUGH = 0.75
 #: Episodes in which the model is guessing do not count for ends, if their share is at most this.
 MOST_UNKNOWN = 0.25
-#: The logistic function from a score to the chance, fitted on the sixteen worlds that chose it.
-CHANCE = {"constant": -4.67, "score": 9.79}
+#: The logistic function from a score to the chance, fitted on the 24 worlds that chose it.
+CHANCE = {"constant": -3.71, "score": 7.59}
 
 
 @dataclass(frozen=True)
@@ -125,24 +127,28 @@ def judge(found: Comparison, following: float, explained: float) -> Verdict:
 
 
 def score_of(facts: dict[str, Any]) -> float:
-    """The score of a policy: whether it acts, follows and arrives, if its states are spread alike.
+    """The score of a policy: whether it acts as demonstrated, follows and arrives.
 
-    Nearness is not part of it: where the model is guessing, it says little.
+    The last two count less if its states are spread otherwise. The first does not depend on the
+    learned world, so it still tells policies apart where the model is bad. Nearness is not part of
+    it: where the model is guessing, it says little.
     """
-    parts = facts["explained"] + facts["following"] + arrival_of(facts)
-    return parts / 3 / max(facts["apart"], 1.0)
+    rehearsed = (facts["following"] + arrival_of(facts)) / max(facts["apart"], 1.0)
+    return (facts["explained"] + rehearsed) / 3
 
 
 def recommended(facts: dict[str, Any]) -> bool:
-    """True if the policy may be tried: near the demonstrations, it ends as they do.
+    """True if the policy may be tried: near the demonstrations, it acts and ends as they do.
 
     Where the model is guessing nothing is known of an end. A few such episodes say nothing against
-    a policy, if all others end well.
+    a policy, if all others end well. Where demonstrations differ much, all is near them; so the
+    policy must also do what each of them does at its own states.
     """
     unknown = facts["guessing"] / facts["starts"]
-    if unknown > MOST_UNKNOWN or nearness_of(facts) < NEAR_ENOUGH:
+    if unknown > MOST_UNKNOWN or facts["following"] + facts["explained"] < ALIKE_ENOUGH:
         return False
-    return arrival_of(facts) >= OFTEN_ENOUGH * (1 - unknown)
+    often = arrival_of(facts) >= OFTEN_ENOUGH * (1 - unknown)
+    return often and nearness_of(facts) >= NEAR_ENOUGH
 
 
 def nearness_of(facts: dict[str, Any]) -> float:
