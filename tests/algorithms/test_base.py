@@ -6,7 +6,7 @@ from typing import Any, Literal
 import jax
 import pytest
 
-from lobsdice.algorithms import BC, LobsDICE
+from lobsdice.algorithms import BC, LobsDICE, LobsDICEMu, NearestTrajectory, OptiDICE
 from lobsdice.algorithms.base import hyperparameters, one_of
 from lobsdice.errors import LobsDICEError
 
@@ -18,6 +18,9 @@ from lobsdice.errors import LobsDICEError
         (LobsDICE, {"penalty_every": 0}, "penalty_every is 0; it must be at least 1"),
         (LobsDICE, {"gamma": 99.0}, "gamma is 99.0; it must be between 0 and 1"),
         (LobsDICE, {"alpha": -1.0}, "alpha is -1.0; it must be at least 0"),
+        (NearestTrajectory, {"temperature": 0.0}, "temperature is 0.0; it must be larger than 0"),
+        (OptiDICE, {"alpha": 0.0}, "alpha is 0.0; it must be larger than 0"),
+        (LobsDICEMu, {"alpha": float("inf")}, "alpha is inf; it must be larger than 0, and finite"),
         (BC, {"policy_rate": float("nan")}, "policy_rate is nan; it must be at least 0"),
     ],
 )

@@ -15,7 +15,6 @@ from lobsdice.data.episodes import Episodes
 from lobsdice.data.prepare import Data, prepare
 from lobsdice.data.spaces import Discrete
 from lobsdice.equations.ratio import bounded_log_ratio
-from lobsdice.errors import LobsDICEError
 from lobsdice.rewards.scores import Scores, layout
 from lobsdice.training.engine import Member, Options
 from lobsdice.training.fleet import Fleet, iterate
@@ -81,7 +80,5 @@ def test_the_row_of_an_end_has_the_reward_of_the_final_state():
     expected = np.concatenate([steps, beyond[data.ended]]) / 0.5
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     assert len(expected) == data.offline.size + len(data.ends.offline)
-    with pytest.raises(LobsDICEError, match="`alpha` is 0"):
-        OptiDICE(alpha=0.0).notes(Scores(steps, beyond), layout(data))
     # Rows in the pool are in this order.
     np.testing.assert_array_equal(data.offline.s_next[data.ended], data.ends.offline)

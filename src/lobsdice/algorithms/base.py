@@ -198,6 +198,11 @@ def at_least(bound: int, *, default: Any) -> Any:
     return field(default=default, metadata={"bounds": (bound, None)})
 
 
+def above(bound: int, *, default: Any) -> Any:
+    """A hyperparameter that must be larger than `bound`, such as one that is divided by."""
+    return field(default=default, metadata={"above": bound})
+
+
 def within(low: int, high: int, *, default: Any) -> Any:
     """A hyperparameter from `low` to `high`, both allowed."""
     return field(default=default, metadata={"bounds": (low, high)})
@@ -225,13 +230,15 @@ Class = TypeVar("Class", bound=type)
 
 
 @dataclass_transform(
-    frozen_default=True, kw_only_default=True, field_specifiers=(field, at_least, within, one_of)
+    frozen_default=True,
+    kw_only_default=True,
+    field_specifiers=(field, at_least, above, within, one_of),
 )
 def hyperparameters(cls: Class) -> Class:
     """Make a frozen dataclass whose float fields are leaves to JAX and whose others are static.
 
-    The bounds of `at_least` and `within`, and the words of `one_of`, are checked when an object is
-    made.
+    The bounds of `at_least`, `above` and `within`, and the words of `one_of`, are checked when an
+    object is made.
     """
     cls.__post_init__ = _check
     cls = dataclass(frozen=True, kw_only=True)(cls)
@@ -266,3 +273,6 @@ def _check(self: Any) -> None:
             raise LobsDICEError(f"{f.name} is {value}; it must be between {low} and {high}")
         if low is not None and not low <= value < math.inf:
             raise LobsDICEError(f"{f.name} is {value}; it must be at least {low}, and finite")
+        least = f.metadata.get("above")
+        if least is not None and not least < value < math.inf:
+            raise LobsDICEError(f"{f.name} is {value}; it must be larger than {least}, and finite")

@@ -25,7 +25,7 @@ import jax
 from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Key
 
-from lobsdice.algorithms.base import Metrics, at_least, hyperparameters, within
+from lobsdice.algorithms.base import Metrics, above, at_least, hyperparameters, within
 from lobsdice.algorithms.batch import Batch, beside
 from lobsdice.algorithms.critics import ActorCritic, Nets, taken
 from lobsdice.algorithms.networks import Features, PolicyNet
@@ -54,7 +54,7 @@ class IQLearn(ActorCritic):
 
     gamma: float = within(0, 1, default=0.99)
     """Discount."""
-    alpha: float = at_least(0, default=0.5)
+    alpha: float = above(0, default=0.5)
     """The square of the reward has the weight 1/(4α)."""
     temperature: float = at_least(0, default=1e-2)
     """τ, the weight of the policy's entropy, not learned."""

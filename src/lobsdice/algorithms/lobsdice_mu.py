@@ -20,7 +20,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 from jaxtyping import Array, Float, Int, Key
 
-from lobsdice.algorithms.base import Metrics, add_penalties, at_least, hyperparameters
+from lobsdice.algorithms.base import Metrics, above, add_penalties, at_least, hyperparameters
 from lobsdice.algorithms.batch import Batch, at, blurred, pairs
 from lobsdice.algorithms.dice import Dice
 from lobsdice.algorithms.discriminator import Discriminator, pair_critic_penalty, ratio_loss
@@ -57,7 +57,7 @@ class LobsDICEMu(Dice):
     citation: ClassVar = "Kim et al. 2022, arXiv:2202.13536, appendices B and F"
     needs: ClassVar = STATE_PAIRS
 
-    alpha: float = at_least(0, default=0.1)
+    alpha: float = above(0, default=0.1)
     """Weight of staying near the offline data."""
     lagrange: bool = False
     """Minimise the Lagrange form, whose exponentials may overflow, instead of the Fenchel form."""

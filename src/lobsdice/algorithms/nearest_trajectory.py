@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
-from lobsdice.algorithms.base import at_least, hyperparameters, one_of
+from lobsdice.algorithms.base import above, hyperparameters, one_of
 from lobsdice.algorithms.registry import STATE_PAIRS, register
 from lobsdice.algorithms.sums import EpisodeSums
 from lobsdice.equations.duals import Values
@@ -33,7 +33,7 @@ class NearestTrajectory(EpisodeSums):
 
     reward: Reward = one_of(Reward, default="nearest")
     """The source of the likeness; see `iql`. Recorded rewards are scaled to [0, 1]."""
-    temperature: float = at_least(0, default=0.1)
+    temperature: float = above(0, default=0.1)
     """T: a step that leads to a better episode by T counts e times as much."""
 
     def weigh(self, log_mean: Values) -> Values:

@@ -27,7 +27,14 @@ import jax.numpy as jnp
 from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Int, Key
 
-from lobsdice.algorithms.base import Metrics, add_penalties, at_least, hyperparameters, within
+from lobsdice.algorithms.base import (
+    Metrics,
+    above,
+    add_penalties,
+    at_least,
+    hyperparameters,
+    within,
+)
 from lobsdice.algorithms.batch import Batch, at, state_actions
 from lobsdice.algorithms.cloning import cloning_loss
 from lobsdice.algorithms.discriminator import state_critic_penalty
@@ -39,7 +46,6 @@ from lobsdice.data.prepare import Transitions
 from lobsdice.data.spaces import ActionSpace
 from lobsdice.equations.duals import Values, dual, residual, weights
 from lobsdice.equations.expectations import mean
-from lobsdice.errors import LobsDICEError
 from lobsdice.rewards.scores import Layout, Scores
 
 
@@ -61,7 +67,7 @@ class OptiDICE(Scored):
 
     gamma: float = within(0, 1, default=0.99)
     """Discount; 1 is allowed."""
-    alpha: float = at_least(0, default=0.1)
+    alpha: float = above(0, default=0.1)
     """Weight of staying near the offline data. Larger than 0."""
     nu_penalty: float = at_least(0, default=1e-4)
     """Weight of the squared gradient of ν."""
@@ -89,8 +95,6 @@ class OptiDICE(Scored):
 
     def notes(self, scores: Scores, layout: Layout) -> Values:
         """r/α of each logged step, and then of each end."""
-        if self.alpha == 0:
-            raise LobsDICEError("`alpha` is 0; it must be larger: rewards are divided by it")
         found = self.worth(scores, layout)
         return jnp.concatenate([found.reward, found.beyond[layout.ended]]) / self.alpha
 

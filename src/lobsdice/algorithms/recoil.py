@@ -25,7 +25,7 @@ import jax.numpy as jnp
 from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Int, Key
 
-from lobsdice.algorithms.base import Metrics, at_least, hyperparameters, within
+from lobsdice.algorithms.base import Metrics, above, at_least, hyperparameters, within
 from lobsdice.algorithms.batch import Batch, at, beside
 from lobsdice.algorithms.critics import ActorCritic, Twins, critic_rates, taken, twins_of
 from lobsdice.algorithms.networks import Features, PolicyNet, Scalar, make_policy
@@ -55,7 +55,7 @@ class Scoring(ActorCritic):
     """The score of what the expert does."""
     cost: float = at_least(0, default=2.0)
     """The cost of a logged step. best = cost / (1-γ) makes logs without the expert score -best."""
-    temperature: float = at_least(0, default=5.0)
+    temperature: float = above(0, default=5.0)
     """Temperature of the soft maximum V. If scores diverge, try a larger one."""
     beta: float = at_least(0, default=3.0)
     """Inverse temperature of the weights with which logged actions are cloned."""
