@@ -23,6 +23,7 @@ def notices(episodes: Episodes) -> list[str]:
         found.append(
             f"every episode counts as truncated, although {' and '.join(map(repr, names))} may "
             f"mark ends; if {it} is true only where the task ended, name it as `terminated_column`"
+            "; if it holds words, state those that mark an end as `terminated_values`"
         )
     return found
 

@@ -540,7 +540,7 @@ WORTH_A_LOOK = {
     ),
     "a column of success with other values": (
         table(".parquet", terminated=[0] * 5, success=["yes", "yes", "yes", "no", "no"]),
-        "whether episodes succeeded was not read: column 'success', row 0: 'yes' is not a number",
+        "whether episodes succeeded was not read: column 'success' holds words: 'yes', 'no'",
     ),
     "success of another length": (
         npz(FLAT, success=np.ones(3)),

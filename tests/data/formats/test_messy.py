@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyarrow import csv, parquet
 
 from lobsdice.data.episodes import Episodes, concatenate
 from lobsdice.data.formats import ReadOptions, read, write
@@ -397,3 +398,101 @@ def test_an_archive_without_names_says_that_none_were_chosen(tmp_path):
     write(tmp_path / "a.npz", Episodes.from_arrays(np.eye(3), lengths=[2]))
     with pytest.warns(DataWarning, match="`observation_columns` was not used"):
         assert read(tmp_path / "a.npz", observation_columns="x").state_size == 3
+
+
+# ---- Marks in words, rows that are there twice, truth values ----
+
+STATUS = """run,t,x,u,status
+a,0,1,0.5,on
+a,1,2,0.25,on
+a,1,2,0.25,on
+a,2,3,0.25,DONE
+a,2,3,0.25,DONE
+b,0,1,0.5,on
+b,1,2,0.5,ALARM
+c,0,5,0.5,on
+c,1,6,0.5,TIME
+"""
+
+RUNS: dict[str, Any] = {
+    "episode_column": "run",
+    "step_column": "t",
+    "observation_columns": "x",
+    "action_columns": "u",
+    "action_low": -1,
+    "action_high": 1,
+}
+MARKED: dict[str, Any] = {"terminated_column": "status", "terminated_values": ["DONE", "ALARM"]}
+
+
+@pytest.mark.filterwarnings("ignore::lobsdice.errors.DataWarning")
+def test_words_mark_ends_and_success(tmp_path):
+    path = put(tmp_path / "a.csv", STATUS)
+    success: dict[str, Any] = {"success_column": "status", "success_values": "DONE"}
+    found = read(path, **RUNS, **MARKED, **success, last_row_is_final=True)
+    assert found.terminated.tolist() == [True, True, False]
+    np.testing.assert_array_equal(found.success, [1, 0, 0])
+    np.testing.assert_array_equal(found.actions, [[0.5], [0.25], [0.5], [0.5]])
+
+
+@pytest.mark.filterwarnings("ignore::lobsdice.errors.DataWarning")
+def test_a_mark_beside_an_action_needs_the_word_that_the_row_is_final(tmp_path):
+    with pytest.warns(DataWarning, match="2 marks of termination in such rows"):
+        found = read(put(tmp_path / "a.csv", STATUS), **RUNS, **MARKED)
+    assert not found.terminated.any()
+
+
+def test_words_without_a_choice_are_listed(tmp_path):
+    path = put(tmp_path / "a.csv", STATUS)
+    with pytest.raises(LobsDICEError, match="'on', 'DONE', 'ALARM', 'TIME'; name those that count"):
+        read(path, **RUNS, terminated_column="status")
+
+
+@pytest.mark.filterwarnings("ignore::lobsdice.errors.DataWarning")
+def test_a_column_of_words_that_may_mark_ends_is_named(tmp_path):
+    with pytest.warns(DataWarning, match="'status' may mark ends.*as `terminated_values`"):
+        read(put(tmp_path / "a.csv", STATUS), **RUNS, last_row_is_final=True)
+
+
+@pytest.mark.filterwarnings("ignore::lobsdice.errors.DataWarning")
+def test_rows_that_are_there_twice_count_once(tmp_path):
+    with pytest.warns(DataWarning, match="2 repeated rows left out"):
+        found = read(put(tmp_path / "a.csv", STATUS), **RUNS, last_row_is_final=True)
+    assert found.lengths.tolist() == [2, 1, 1]
+    np.testing.assert_array_equal(found.observations[:, 0], [1, 2, 3, 1, 2, 5, 6])
+
+
+def test_rows_of_one_time_that_differ_are_refused(tmp_path):
+    path = put(tmp_path / "a.csv", STATUS.replace("a,1,2,0.25,on\na,1,2", "a,1,2,0.25,on\na,1,4"))
+    with pytest.raises(LobsDICEError, match=r"row 2 \(line 4\): 1 repeats .* the rows differ"):
+        read(path, **RUNS)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_truth_values_as_texts_are_observations(suffix, tmp_path):
+    table = {"episode": [0, 0, 0], "obs_0": [1.5, 2, 3], "obs_1": ["TRUE", "FALSE", "TRUE"]}
+    path = tmp_path / f"a{suffix}"
+    (parquet.write_table if suffix == ".parquet" else csv.write_csv)(pa.table(table), path)
+    np.testing.assert_array_equal(read(path).observations, [[1.5, 1], [2, 0], [3, 1]])
+
+
+def test_an_empty_text_among_truth_values_is_no_state(tmp_path):
+    table = {"episode": [0, 0, 0], "obs_0": ["true", "", "false"]}
+    parquet.write_table(pa.table(table), tmp_path / "a.parquet")
+    with pytest.raises(LobsDICEError, match="column 'obs_0', row 1"):
+        read(tmp_path / "a.parquet")
+
+
+def test_words_beside_numbers_are_no_actions(tmp_path):
+    path = put(tmp_path / "a.csv", "episode,x,gear,angle\n0,1,D,0.5\n0,2,R,0.25\n0,3,,\n")
+    with pytest.raises(LobsDICEError, match="column 'gear' holds words, such as 'D'; words name"):
+        read(path, observation_columns="x", action_columns=["gear", "angle"])
+
+
+def test_the_numbers_of_a_list_have_names(tmp_path):
+    table = {"episode": [0, 0], "state": [[1.0, 2], [3, 4]], "go": [[0.5, 0.25], None]}
+    parquet.write_table(pa.table(table), tmp_path / "a.parquet")
+    with pytest.warns(DataWarning, match="no bounds"):
+        found = read(tmp_path / "a.parquet", observation_columns="state", action_columns="go")
+    assert found.observation_names == ("state_0", "state_1")
+    assert some(found.action_space).names == ("go_0", "go_1")

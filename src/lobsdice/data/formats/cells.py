@@ -20,6 +20,10 @@ SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 EMPTY = ["", "NA", "N/A", "null", "NULL", "None"]
 
 
+#: Truth values as texts.
+TRUTH = {"true": 1.0, "false": 0.0}
+
+
 def matrix(
     table: pa.Table, names: Sequence[str], may_be_empty: np.ndarray | None
 ) -> tuple[np.ndarray, Bool[np.ndarray, " rows"]]:
@@ -45,7 +49,7 @@ def texts(
     Numbers among texts are an error, because one of the two is a slip.
     """
     column = whole_column(table, name)
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+    if not is_text(column):
         return None
     cells = column.to_pylist()
     if any(cell is not None and _is_number(cell) for cell in cells):
@@ -95,7 +99,9 @@ def _numeric(column: Any, name: str) -> np.ndarray:
         return np.full(len(column), np.nan)
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
         find_text({name: column}, [name])
-        raise LobsDICEError(f"column '{name}' must hold numbers, not {kind}")
+        if not is_text(column):
+            raise LobsDICEError(f"column '{name}' must hold numbers, not {kind}")
+        return np.array([_number(cell) for cell in column.to_pylist()])
     if column.null_count:
         column = column.fill_null(False if pa.types.is_boolean(kind) else 0)
     return column.to_numpy(zero_copy_only=False)
@@ -104,6 +110,23 @@ def _numeric(column: Any, name: str) -> np.ndarray:
 def is_blank(table: pa.Table, names: Sequence[str]) -> bool:
     """True if all cells of these columns are empty."""
     return all(table[name].null_count == table.num_rows for name in names)
+
+
+def names_of(table: pa.Table, columns: Sequence[str]) -> list[str]:
+    """A name for each number in a row: a column of lists `state` has `state_0`, `state_1`, ..."""
+    found = []
+    for name in columns:
+        kind = table[name].type
+        if (
+            pa.types.is_list(kind)
+            or pa.types.is_large_list(kind)
+            or pa.types.is_fixed_size_list(kind)
+        ):
+            width = pc.max(pc.list_value_length(table[name])).as_py() or 1  # pyright: ignore[reportAttributeAccessIssue]
+            found += [f"{name}_{i}" for i in range(width)]
+        else:
+            found.append(name)
+    return found
 
 
 def numbers(table: pa.Table, name: str, may_be_empty: np.ndarray | None = None) -> np.ndarray:
@@ -144,11 +167,22 @@ def holds_times(table: pa.Table, name: str) -> bool:
 
 def _times(column: Any, name: str) -> Any:
     """The column; if it holds texts that are all times, as times."""
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+    if not is_text(column):
         return column
     _refuse_empty(column, name)
     times = nanoseconds(column, name)
     return column if times is None else pa.array(times, pa.timestamp("ns"))
+
+
+def is_text(column: Any) -> bool:
+    """True if the column holds texts."""
+    return pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+
+
+def is_truth(column: Any) -> bool:
+    """True if a column of texts holds truth values and nothing else."""
+    words = {cell.strip().lower() for cell in column.unique().to_pylist() if cell is not None}
+    return bool(words & TRUTH.keys()) and words <= {*TRUTH, *map(str.lower, EMPTY)}
 
 
 def whole_column(table: pa.Table, name: str) -> Any:
@@ -183,6 +217,20 @@ def check_columns(values: Float32[np.ndarray, "n width"], names: Sequence[str]) 
     )
 
 
+def refuse_words(table: Any, actions: Sequence[str]) -> None:
+    """Raise an error if one of several columns of actions holds words in all its cells."""
+    for name in actions if len(actions) > 1 else ():
+        column = table[name]
+        cells = column.unique().to_pylist() if is_text(column) else []
+        filled = [cell for cell in cells if cell is not None and cell.strip() not in EMPTY]
+        if filled and not any(_is_number(cell, ",") or _is_number(cell) for cell in filled):
+            raise LobsDICEError(
+                f"column '{name}' holds words, such as {filled[0][:60]!r}; words name actions only "
+                "in a single column: join the columns into one, with few values of each, or write "
+                "numbers for the words"
+            )
+
+
 def find_text(table: Any, names: Sequence[str], decimal: str = ".") -> None:
     """Raise an error that names the first cell that is not a number, if there is one."""
     for name in names:
@@ -197,4 +245,11 @@ def _is_number(text: str, decimal: str = ".") -> bool:
     with suppress(ValueError):
         float(text.replace(decimal, "."))
         return True
-    return text.lower() in ("true", "false")
+    return text.strip().lower() in TRUTH
+
+
+def _number(text: str | None) -> float:
+    """The number of a text that is one, or a truth value; NaN if the cell is empty."""
+    if text is None or text.strip() in EMPTY:
+        return np.nan
+    return TRUTH[text.strip().lower()] if text.strip().lower() in TRUTH else float(text)

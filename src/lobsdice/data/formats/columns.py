@@ -24,6 +24,7 @@ MAY_END = {
     *("done", "dones", "terminal", "terminals", "terminated", "termination", "terminations"),
     *("finished", "ended", "success", "succeeded", "failed", "failure", "crashed", "collision"),
     *("reached", "docked", "grasped", "completed", "last"),
+    *("status", "outcome", "event", "result", "alarm", "trip", "tripped"),
 }
 
 #: Columns of the action space, not of actions. Only their first filled cell counts.

@@ -16,7 +16,7 @@ from pyarrow import csv
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.files import atomic
 from lobsdice.data.foreign import check_claim, reason
-from lobsdice.data.formats.cells import EMPTY, find_text
+from lobsdice.data.formats.cells import EMPTY, find_text, is_truth, refuse_words
 from lobsdice.data.formats.columns import Layout
 from lobsdice.data.formats.options import ReadOptions
 from lobsdice.data.formats.parts import table_parts
@@ -139,9 +139,13 @@ def _load(text: Text, layout: Layout, options: ReadOptions) -> pa.Table:
     try:
         return text.table(_csv_types(layout, options), layout.names)
     except pa.ArrowInvalid as error:
-        numbers = [*layout.observations, *layout.actions, *filter(None, [layout.reward])]
-        cells = text.table(dict.fromkeys(numbers, pa.binary()), layout.names)
+        types = _csv_types(layout, options)
+        numbers = [name for name, kind in types.items() if kind == pa.float32()]
+        cells = text.table(dict.fromkeys(numbers, pa.string()), layout.names)
+        refuse_words(cells, [name for name in layout.actions if name in numbers])
         find_text(cells, numbers, text.decimal)
+        if truths := [name for name in numbers if is_truth(cells[name])]:
+            return text.table(types | dict.fromkeys(truths, pa.string()), layout.names)
         raise error
 
 

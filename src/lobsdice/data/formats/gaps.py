@@ -11,11 +11,11 @@ from lobsdice.errors import plural
 #: and about three of times, because clocks jitter.
 OF_WHOLE_NUMBERS, OF_TIMES = 1.5, 2.5
 
-Elapsed = Float64[np.ndarray, " rows"]
+Elapsed = Float64[np.ndarray, " kept"]
 
 
 def elapsed(
-    times: np.ndarray, order: Int64[np.ndarray, " rows"], episode: Int64[np.ndarray, " rows"]
+    times: np.ndarray, order: Int64[np.ndarray, " kept"], episode: Int64[np.ndarray, " rows"]
 ) -> Elapsed:
     """The time between each row of `order` and the row before.
 
@@ -30,7 +30,7 @@ def elapsed(
 class Gaps:
     """The gaps of a table, in the order of its episodes."""
 
-    at: Bool[np.ndarray, " rows"]
+    at: Bool[np.ndarray, " kept"]
     """True for each row that follows a gap."""
     longest: int
     """The place in the order of the row after the longest gap."""

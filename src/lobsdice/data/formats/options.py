@@ -42,9 +42,18 @@ class ReadOptions:
     """CSV and Parquet: the column of the rewards (default: `reward`, if the file has it)."""
     terminated_column: str | None = None
     """CSV and Parquet: the column that marks terminations (default: `terminated` or `terminal`)."""
+    terminated_values: tuple[str, ...] = ()
+    """CSV and Parquet: the cells of that column that mark a termination, such as `DONE` and
+    `ALARM`, if it holds words (default: 1 and true)."""
+    last_row_is_final: bool = False
+    """CSV and Parquet: the last row of an episode holds its final state, even if it has an action.
+    That action is not used, and a mark of termination in the row counts."""
     success_column: str | None = None
     """CSV and Parquet: the column that tells success from failure (default: `success` or
     `is_success`, if the file has it). Used to describe the data, never for learning."""
+    success_values: tuple[str, ...] = ()
+    """CSV and Parquet: the cells of that column that mean success, such as `DONE`, if it holds
+    words (default: 1 and true)."""
     max_gap: float | None = None
     """CSV and Parquet: split an episode where more than this passes from one row to the next, in
     units of the step column (seconds for times). The part after a gap is an episode of its own."""
@@ -78,7 +87,12 @@ class ReadOptions:
     """CSV: the first line names the columns. Otherwise they are named 0, 1, 2 and so on."""
 
     def __post_init__(self):
-        for name in ("observation_columns", "action_columns"):
+        for name in (
+            "observation_columns",
+            "action_columns",
+            "terminated_values",
+            "success_values",
+        ):
             # Of a text, each letter would be a pattern.
             if isinstance(pattern := getattr(self, name), str):
                 object.__setattr__(self, name, (pattern,))

@@ -5,7 +5,7 @@ step from its state to the next one, so that they are empty in an episode's last
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,15 +21,19 @@ from lobsdice.data.formats.cells import (
     holds_times,
     is_blank,
     matrix,
+    names_of,
     numbers,
     places,
+    refuse_words,
     seconds,
     texts,
 )
 from lobsdice.data.formats.columns import ONE, Layout, numbered
 from lobsdice.data.formats.gaps import Gaps, elapsed
+from lobsdice.data.formats.marks import successes, terminations
 from lobsdice.data.formats.metadata import flags_of, space_entries, space_of, success_of
 from lobsdice.data.formats.options import ReadOptions
+from lobsdice.data.formats.twice import find_twice, sentence
 from lobsdice.data.spaces import ActionSpace
 from lobsdice.errors import LobsDICEError, plural
 
@@ -86,18 +90,18 @@ def from_table(table: pa.Table, layout: Layout, options: ReadOptions) -> tuple[E
         table = table.append_column(ONE, pa.array(np.zeros(table.num_rows, np.int64)))
     order = _Order.of(table, layout, options.max_gap)
     observations = matrix(table, layout.observations, may_be_empty=None)[0].astype(np.float32)
-    check_columns(observations, layout.observations)
+    observed = names_of(table, layout.observations)
+    check_columns(observations, observed)
     notices = order.notices()
     actions, space, filled = None, None, np.zeros(table.num_rows, bool)
     if not is_blank(table, layout.actions):
         raw, empty = _raw_actions(table, layout, order)
-        filled = order.last & ~empty
-        stored, names = _space(table, layout), layout.actions
+        filled = order.last & ~empty & (not options.last_row_is_final)
+        stored, names = _space(table, layout), names_of(table, layout.actions)
         actions, space, found = prepare_actions(order.covered(raw), stored, options, names)
         notices += found
-    terminated, found = _terminated(table, layout, order, filled)
+    terminated, found = _terminated(table, layout, order, filled, options.terminated_values)
     success, more = _success(table, layout, order, options)
-    named = len(layout.observations) == observations.shape[1]  # lists have no names of their parts
     episodes = Episodes.from_arrays(
         observations[order.states],
         lengths=order.lengths,
@@ -105,7 +109,7 @@ def from_table(table: pa.Table, layout: Layout, options: ReadOptions) -> tuple[E
         actions=None if actions is None else actions[order.steps],
         rewards=_rewards(table, layout, order),
         action_space=space,
-        observation_names=layout.observations if named else (),
+        observation_names=observed,
         success=success,
         unread=layout.unread,
         episode_names=order.names,
@@ -119,6 +123,7 @@ def _raw_actions(table: pa.Table, layout: Layout, order: "_Order"):
     """The actions as they are in the table, and the empty rows: numbers, or a column of names."""
     if len(layout.actions) == 1 and (found := texts(table, layout.actions[0], order.last)):
         return found
+    refuse_words(table, layout.actions)
     return matrix(table, layout.actions, may_be_empty=order.last)
 
 
@@ -132,7 +137,9 @@ class _Order:
     """The same without the last row of each episode."""
     lengths: Int64[np.ndarray, " episodes"]
     last: Bool[np.ndarray, " rows"]
-    """True for each row of the table that is the last of its episode."""
+    """True for each row of the table that is the last of its episode, or repeats that row."""
+    repeats: tuple[Int64[np.ndarray, " repeats"], Int64[np.ndarray, " repeats"]]
+    """The rows that are left out because they repeat others, and these others."""
     names: tuple[str, ...]
     """The names of the episodes; empty if the file counts them from 0."""
     goes_on: Bool[np.ndarray, " episodes"]
@@ -150,14 +157,15 @@ class _Order:
         if not table.num_rows:
             raise LobsDICEError("there are no episodes: the table has no rows")
         episode = codes(table, layout.episode)
-        order, gaps = _sorted(table, layout, episode, max_gap)
+        order, gaps, repeats = _sorted(table, layout, episode, max_gap)
         begins = np.diff(episode[order], prepend=-1) != 0
         if gaps and max_gap is not None:
             begins |= gaps.at
         starts = np.flatnonzero(begins)
         sizes = np.diff(starts, append=len(order))
-        last = np.zeros(len(order), bool)
+        last = np.zeros(table.num_rows, bool)
         last[order[starts + sizes - 1]] = True
+        last[repeats[0]] = last[repeats[1]]
         states = order[np.repeat(sizes > 1, sizes)]
         if not states.size:
             raise LobsDICEError("every episode has only one row, so that there is no transition")
@@ -167,6 +175,7 @@ class _Order:
             states[~last[states]],
             sizes[sizes > 1] - 1,
             last,
+            repeats,
             names=_names(table[layout.episode].take(order[starts]).to_pylist(), sizes > 1),
             goes_on=np.append(owner[1:] == owner[:-1], False)[sizes > 1],
             vanished=int((sizes == 1).sum()),
@@ -181,7 +190,7 @@ class _Order:
         return covered
 
     def notices(self) -> list[str]:
-        found = []
+        found = [sentence(self.repeats[0].size)] if self.repeats[0].size else []
         if self.vanished:
             found.append(
                 f"{plural(self.vanished, 'episode')} of one row dropped, because one state is not "
@@ -197,20 +206,23 @@ class _Order:
 
 def _sorted(
     table: pa.Table, layout: Layout, episode: Int64[np.ndarray, " rows"], max_gap: float | None
-) -> tuple[Int64[np.ndarray, " rows"], Gaps | None]:
-    """The rows in the order of episodes and steps, and the gaps in time between them."""
+) -> tuple[Int64[np.ndarray, " kept"], Gaps | None, tuple[np.ndarray, np.ndarray]]:
+    """The rows in the order of episodes and steps, the gaps between them, and those left out."""
+    none = np.zeros(0, np.int64)
     if layout.step is None:
         if max_gap is not None:
             raise LobsDICEError("`max_gap` needs a column of times; name it as `step_column`")
-        return np.argsort(episode, kind="stable"), None
+        return np.argsort(episode, kind="stable"), None, (none, none)
     steps = places(table, layout.step, episode)
     order = np.lexsort((steps, episode))
-    _check_steps(steps, episode, order, table[layout.step], layout.step)
-    return order, Gaps.find(elapsed(seconds(table, layout.step), order, episode), max_gap)
+    repeats = find_twice(table, steps, episode, order, layout.step)
+    order = order[~np.isin(order, repeats[0])]
+    passed = elapsed(seconds(table, layout.step), order, episode)
+    return order, Gaps.find(passed, max_gap), repeats
 
 
 def _gap_sentence(
-    table: pa.Table, layout: Layout, order: Int64[np.ndarray, " rows"], gaps: Gaps, *, split: bool
+    table: pa.Table, layout: Layout, order: Int64[np.ndarray, " kept"], gaps: Gaps, *, split: bool
 ) -> str:
     row = int(order[gaps.longest])
     unit = " s" if layout.step and holds_times(table, layout.step) else ""
@@ -235,17 +247,20 @@ def _scattered(episode: Int64[np.ndarray, " rows"]) -> int:
     return int((np.bincount(episode[begins]) > 1).sum())
 
 
-def _terminated(table: pa.Table, layout: Layout, order: _Order, filled: np.ndarray):
+def _terminated(
+    table: pa.Table, layout: Layout, order: _Order, filled: np.ndarray, words: Sequence[str]
+):
     """True for each episode that terminated, and warnings; `filled`: last rows with an action."""
     ends = np.cumsum(order.lengths + 1) - 1
     final, before = order.states[ends], order.states[ends - 1]
     lost = filled[final] & ~order.goes_on  # before a gap, the next row shows no result either
     if layout.terminated is None:
         return np.zeros(len(ends), bool), _results_lost(int(lost.sum()), 0)
-    values = numbers(table, layout.terminated, may_be_empty=order.last)
+    values = terminations(table, layout.terminated, words, order.last)
     flags = values != 0
     allowed = order.last.copy()
     allowed[before] = True
+    allowed[order.repeats[0]] = allowed[order.repeats[1]]
     if (bad := np.flatnonzero((flags & ~allowed) | ((values != 0) & (values != 1)))).size:
         raise LobsDICEError(
             f"column '{layout.terminated}', row {bad[0]}: {values[bad[0]]:g} is not valid; cells "
@@ -276,10 +291,9 @@ def _success(table: pa.Table, layout: Layout, order: _Order, options: ReadOption
     """The success of each episode, and a warning if a column that no option names is not valid."""
     if layout.success is None:
         return None, []
-    name, anywhere = layout.success, np.ones(table.num_rows, bool)
+    name = layout.success
     try:
-        values, empty = matrix(table, (name,), may_be_empty=anywhere)
-        flags = flags_of(f"column '{name}'", np.where(empty[:, None], -1, values))
+        flags = flags_of(f"column '{name}'", successes(table, name, options.success_values))
         found = success_of(name, flags[order.states], order.lengths + 1)
         return np.where(order.goes_on, -1, found), []  # nothing is known of the part before a gap
     except LobsDICEError as error:
@@ -316,16 +330,3 @@ def _space(table: pa.Table, layout: Layout) -> ActionSpace | None:
             raise LobsDICEError(f"column '{name}' is empty")
         entries.setdefault(key, []).append(cells[0].as_py())
     return space_of({key: np.array(values) for key, values in entries.items()})
-
-
-def _check_steps(
-    steps: np.ndarray, episode: np.ndarray, order: np.ndarray, cells: Any, name: str
-) -> None:
-    before, after = order[:-1], order[1:]
-    same = (steps[before] == steps[after]) & (episode[before] == episode[after])
-    if same.any():
-        first = np.flatnonzero(same)[0]
-        raise LobsDICEError(
-            f"column '{name}', row {after[first]}: {cells[int(after[first])]} repeats the step of "
-            f"row {before[first]} of the same episode"
-        )
