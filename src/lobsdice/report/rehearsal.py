@@ -77,8 +77,9 @@ COLUMNS = (
 )
 RULE = (
     f"A policy is recommended if it ends as demonstrations do {OFTEN_ENOUGH:g} times as often as "
-    f"they do, and if near is at least {NEAR_ENOUGH:g} after a division by how otherwise its "
-    "states are spread. Episodes with a guess do not count for the ends, if they are at most "
+    f"they do, if near is at least {NEAR_ENOUGH:g} after a division by how otherwise its states "
+    "are spread, and if it clearly follows them from their own states or acts as they did. "
+    "Episodes with a guess do not count for the ends, if they are at most "
     f"{MOST_UNKNOWN:.0%}."
 )
 PROJECTION = (
