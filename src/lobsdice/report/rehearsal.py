@@ -12,7 +12,7 @@ from lobsdice.data.episodes import Episodes
 from lobsdice.report.charts import SIZE, Chart, Line, colour_class
 from lobsdice.report.html import Column, Html, facts, join, table, tag
 from lobsdice.training.rehearsal.files import kept_report, kept_rollouts
-from lobsdice.training.rehearsal.verdict import MOST_UNKNOWN, NEAR_ENOUGH, OFTEN_ENOUGH
+from lobsdice.training.rehearsal.verdict import MOST_UNKNOWN, NEAR_ENOUGH, OFTEN_ENOUGH, none_works
 
 #: Features that are drawn at most, and episodes of each kind in a drawing.
 MOST_FEATURES, MOST_EPISODES = 12, 6
@@ -47,6 +47,10 @@ def _ranked(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [one for *_, one in sorted(rank, key=lambda x: x[:2], reverse=True)]
 
 
+def _capital(sentence: str) -> str:
+    return sentence[0].upper() + sentence[1:]
+
+
 def section(found: Rehearsals) -> Html:
     """Return the part of the page about the rehearsal."""
     policies = _ranked(found.report)
@@ -54,6 +58,7 @@ def section(found: Rehearsals) -> Html:
     keys = ("policy", "chance", "score", "finished", "failed", "guessing", "near")
     columns = [Column(key, percent=key in ("chance", "near")) for key in keys]
     return join(
+        tag("p", f"{_capital(none_works(best['ending']))}.") if not best["works"] else None,
         tag("p", f"{best['policy']}: {best['sentence']}."),
         table(columns, policies, label="Rehearsed policies"),
         tag("p", COLUMNS.format(starts=best["starts"]), class_="quiet"),

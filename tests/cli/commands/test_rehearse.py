@@ -86,7 +86,14 @@ def test_the_folder_keeps_the_rehearsal_and_the_report_shows_it(folder, capsys):
     page = section(found)
     assert "Where it goes wrong" in page and found.report["policies"][0]["sentence"] in page
     assert "Of 20 rehearsed episodes: finished, those that end as demonstrations do" in page
+    assert "do not deploy" not in page
     assert "not rehearsed" in str(kept(folder / "bad", demonstrations()))
+    assert main(["rehearse", str(folder / "bad"), "--episodes", "20"]) == 0
+    found = kept(folder / "bad", demonstrations())
+    assert not isinstance(found, str)
+    assert "None of these reliably reaches the demonstrated end in rehearsal: do not deploy." in (
+        section(found)
+    )
 
 
 def test_a_policy_plays_in_the_learned_world(folder, capsys):

@@ -27,7 +27,11 @@ VERDICTS, ROLLOUTS = "rehearsal.json", "rehearsal.safetensors"
 #: Rehearsed episodes of each policy that are kept, and steps of each at most.
 KEPT, LONGEST = 12, 500
 #: The parts of rehearsal.json that are read again.
-SHAPE = {"recordings": str, "world": dict, "policies": [{"policy": str, "digest": str}]}
+SHAPE = {
+    "recordings": str,
+    "world": dict,
+    "policies": [{"policy": str, "digest": str, "works": bool, "ending": bool, "score": float}],
+}
 
 
 @dataclass(frozen=True)

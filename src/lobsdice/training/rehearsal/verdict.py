@@ -173,9 +173,14 @@ def answer(verdicts: Sequence[Verdict]) -> str:
     """One sentence on some policies, of which the best comes first."""
     best = verdicts[0]
     if not best.works:
-        what = "reaches the demonstrated end" if best.ending else "does what was demonstrated"
-        return f"none of these reliably {what} in rehearsal: do not deploy"
+        return none_works(best.ending)
     return f"the first does what was demonstrated: {best.sentence}"
+
+
+def none_works(ending: bool) -> str:
+    """The warning if no policy is recommended; demonstrations may end by themselves or not."""
+    what = "reaches the demonstrated end" if ending else "does what was demonstrated"
+    return f"none of these reliably {what} in rehearsal: do not deploy"
 
 
 def explain(ranked: Sequence[tuple[Path, Rehearsed]]) -> list[str]:
