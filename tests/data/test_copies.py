@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from lobsdice.data import copies
 from lobsdice.data.audit import audit
 from lobsdice.data.audit.glance import glance
 from lobsdice.data.copies import copied, given_twice, shown_twice, without_copies
@@ -69,6 +70,18 @@ def test_demonstrations_that_are_in_the_logs_with_other_digits_are_named(logs):
     (said,) = shown_twice(rounded(logs).select([4, 8]), logs)
     assert said.startswith("2 of 2 demonstrations are also in the logs") and "4, 8" in said
     assert shown_twice(loops(4, seed=3), logs) == []
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_few_points_are_compared_one_by_one_with_the_outcome_of_the_tree(count, monkeypatch):
+    random = np.random.default_rng(0)
+    points = random.integers(0, 5, (60, 3)).astype(np.float32)
+    points += random.uniform(-0.015, 0.015, points.shape).astype(np.float32)
+    queries = points[::2] + np.float32(0.001)
+    few = copies._nearest(queries, points, count)
+    monkeypatch.setattr(copies, "FEW", 0)
+    np.testing.assert_array_equal(few, copies._nearest(queries, points, count))
+    assert (few[:, 0] >= 0).all() and (count == 1 or len(set(few[:, 1] >= 0)) == 2)
 
 
 def test_a_verdict_is_the_same_if_files_are_given_twice(logs):

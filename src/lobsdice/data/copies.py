@@ -23,6 +23,8 @@ SHORTEST = 10
 SAMPLE, SMALLEST = 100_000, 0.001
 #: Episodes of more steps together may not fit into memory twice.
 LARGE = 2_000_000
+#: Numbers that are compared one by one at most; of more, a tree finds the nearest.
+FEW = 10_000_000
 #: Files are said to hold the same if this share of the episodes of one are in others.
 MOST = 0.5
 #: The most names in a sentence.
@@ -111,11 +113,23 @@ def _sketches(episodes: Episodes, scale: Scale) -> Sketches:
 
 def _nearest(queries: Sketches, points: Sketches, count: int) -> Int64[np.ndarray, "n count"]:
     """The numbers of the nearest points within `TOLERANCE`; -1 where there are no more."""
-    from scipy.spatial import KDTree
+    if len(queries) * points.size <= FEW:
+        return np.stack([_nearest_to(query, points, count) for query in queries])
+    from scipy.spatial import KDTree  # it takes a while to import
 
     asked = {"k": range(1, count + 1), "p": np.inf, "distance_upper_bound": TOLERANCE}
     _, number = KDTree(points).query(queries, **asked)
     return np.where(number == len(points), -1, number)
+
+
+def _nearest_to(
+    query: Float32[np.ndarray, " sketch"], points: Sketches, count: int
+) -> Int64[np.ndarray, " count"]:
+    """The same for one query, by comparing it with each point."""
+    apart = np.abs(points - query).max(axis=1)
+    near = np.flatnonzero(apart < TOLERANCE)
+    near = near[np.argsort(apart[near], kind="stable")][:count]
+    return np.concatenate([near, np.full(count - len(near), -1)])
 
 
 def _alike(
