@@ -496,3 +496,15 @@ def test_the_numbers_of_a_list_have_names(tmp_path):
         found = read(tmp_path / "a.parquet", observation_columns="state", action_columns="go")
     assert found.observation_names == ("state_0", "state_1")
     assert some(found.action_space).names == ("go_0", "go_1")
+
+
+@pytest.mark.filterwarnings("ignore::lobsdice.errors.DataWarning")
+def test_files_of_one_name_in_two_folders_are_told_apart(tmp_path):
+    for number, name in enumerate(["good/shift.1", "bad"]):
+        (tmp_path / name).mkdir(parents=True)
+        put(tmp_path / name / "run_1.csv", one_episode(3.0 * number))
+    found = read(tmp_path / "**" / "*.csv", **FOLDER)
+    assert found.episode_names == ("bad/run_1", "good/shift.1/run_1")
+    put(tmp_path / "bad" / "run_1.csv", one_episode(0.0).replace("2.0", "oops"))
+    with pytest.raises(LobsDICEError, match=r"bad/run_1\.csv: column 'x'"):
+        read(tmp_path / "**" / "*.csv", **FOLDER)

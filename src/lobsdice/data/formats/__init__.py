@@ -201,20 +201,21 @@ def _read(path_or_id: str | PathLike[str], options: ReadOptions) -> tuple[Episod
 
 def _read_each(paths: Sequence[Path], options: ReadOptions) -> tuple[Episodes, list[str]]:
     """The episodes in several files, one an episode or more, and warnings."""
-    from lobsdice.data.formats.folder import join, natural
+    from lobsdice.data.formats.folder import join, natural, told_apart
 
     if not paths:
         raise LobsDICEError(f"there is no file of a known format; names end in {_suffixes()}")
     paths = sorted(paths, key=natural)
+    names = told_apart(paths)
     options, parts, found = replace(options, one_episode=True), [], []
     with console.progress(f"Reading {plural(len(paths), 'file')}", len(paths)) as advance:
-        for path in paths:
-            with explained(path.name):
+        for name, path in zip(names, paths, strict=True):
+            with explained(name):
                 episodes, sentences = _kind_of(path).load().read(path, options)
             parts.append(episodes)
             found.append(sentences)
             advance()
-    return join([path.name for path in paths], parts, found)
+    return join(names, parts, found)
 
 
 def _files_in(folder: Path) -> list[Path]:

@@ -1,9 +1,10 @@
 """Episodes of several files, such as those of a folder with one file an episode."""
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from lobsdice.data.episodes import Episodes, concatenate
 from lobsdice.data.formats.actions import Guess, guess
@@ -21,6 +22,21 @@ def natural(path: Path) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
+def told_apart(paths: Sequence[Path]) -> list[str]:
+    """The names of files; if files of several folders have the same name, with their folders."""
+    names = [path.name for path in paths]
+    if len({stem(name) for name in names}) == len(names):
+        return names
+    above = os.path.commonpath([path.parent for path in paths])
+    return [path.relative_to(above).as_posix() for path in paths]
+
+
+def stem(name: str) -> str:
+    """The name of a file without its suffixes, and with its folders."""
+    path = PurePosixPath(name)
+    return str(path.with_name(path.name.partition(".")[0] or path.name))
+
+
 def join(
     names: Sequence[str], parts: Sequence[Episodes], notices: Sequence[Sequence[str]]
 ) -> tuple[Episodes, list[str]]:
@@ -28,7 +44,7 @@ def join(
 
     What one file does not say about its actions is guessed from all files together.
     """
-    stems = [name.partition(".")[0] for name in names]
+    stems = [stem(name) for name in names]
     called = [_named(part, stem) for part, stem in zip(parts, stems, strict=True)]
     joined = concatenate(called, names)
     found = _together(names, notices)

@@ -49,5 +49,5 @@ def _origins(first: Rows, again: Rows) -> Rows:
     """The rows that are kept: of three equal rows, the third repeats the first."""
     origin: dict[int, int] = {}
     for kept, row in zip(first.tolist(), again.tolist(), strict=True):
-        origin[row] = origin[kept] if kept in origin else kept
+        origin[row] = int(origin.get(kept, kept))
     return np.array([origin[row] for row in again.tolist()], np.int64)
