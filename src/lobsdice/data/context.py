@@ -17,12 +17,18 @@ from lobsdice.data.episodes import Episodes
 
 def blur(expert: Episodes, offline: Episodes) -> Float32[np.ndarray, " state"] | None:
     """The noise for each feature in units of its deviation in the logs; None if all change."""
-    found = constant_in_episodes(expert) & constant_in_episodes(offline)
-    # A feature that is the same in all episodes tells nothing apart.
-    found &= np.ptp(offline.observations[offline.starts], axis=0) > 0
+    found = constant_in_episodes(expert) & differs_between_episodes(offline)
     if not found.any():
         return None
     return found * np.float32(kernel_width(len(expert), int(found.sum())))
+
+
+def differs_between_episodes(episodes: Episodes) -> Bool[np.ndarray, " state"]:
+    """True for each feature that never changes within an episode, but from one to another."""
+    # A feature that is the same in all episodes tells nothing apart.
+    return constant_in_episodes(episodes) & (
+        np.ptp(episodes.observations[episodes.starts], axis=0) > 0
+    )
 
 
 def constant_in_episodes(episodes: Episodes) -> Bool[np.ndarray, " state"]:

@@ -70,6 +70,10 @@ def test_methods_are_advised_unless_the_logs_lack_what_is_shown(offline):
     assert nothing.methods == [] and nothing.sentence.startswith("none: no method learns")
     ended = replace(offline, terminated=np.ones(len(offline), bool))
     assert "worlds that end" in advise("covered", ended).reason
+    goals = np.repeat(np.arange(len(offline)), offline.lengths + 1)  # one for each episode
+    aiming = np.concatenate([offline.observations, goals[:, None]], axis=1, dtype=np.float32)
+    advice = advise("covered", replace(offline, observations=aiming))
+    assert advice.methods == ["lobsdice"] and "its own goal" in advice.reason
 
 
 def test_a_single_transition_cannot_be_audited(offline):

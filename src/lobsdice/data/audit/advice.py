@@ -4,6 +4,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from lobsdice.data.context import differs_between_episodes
 from lobsdice.data.episodes import Episodes
 
 Verdict = Literal["covered", "partly covered", "not covered"]
@@ -34,6 +35,8 @@ def advise(verdict: Verdict, offline: Episodes) -> Advice:
         return Advice([], "no method learns what the logs do not show; record other logs")
     if np.median(offline.lengths) < FEWEST_STEPS:
         return Advice([FIRST], "methods that look along logged episodes need longer ones")
+    if differs_between_episodes(offline).any():
+        return Advice([FIRST], "by far the most successful one where each episode has its own goal")
     if offline.terminated.any():
         return Advice([FIRST, BESIDE], "the most successful ones in worlds that end, and level")
     return Advice([FIRST, BESIDE], "no method was ahead of the first on tasks without an end")

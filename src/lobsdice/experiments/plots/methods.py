@@ -1,5 +1,6 @@
 """The figure of all methods: their means over each kind of tasks, and in each task."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import matplotlib
@@ -7,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lobsdice.experiments.plots.common import STYLE, Rows, looks, read
+from lobsdice.experiments.plots.common import STYLE, Look, Rows, looks, read
 
 #: Panels of bars side by side.
 ACROSS = 3
@@ -18,16 +19,17 @@ def methods(means: Path, tasks: Path) -> Figure:
     rows, each = read(means, set()), read(tasks, set())
     kinds = list(dict.fromkeys(row["kind"] for row in rows))
     count = len({row["method"] for row in each})
+    look = looks(dict.fromkeys(row["method"] for row in rows))
     across = min(len(kinds), ACROSS)
     down = -(-len(kinds) // ACROSS)
     wide = max(3.4 * across, 1.5 + 0.45 * len({row["task"] for row in each}))
     heights = [down * (1 + 0.2 * count), 1.8 + 0.22 * count]
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(wide, sum(heights)), layout="constrained")
-        above, below = figure.subfigures(2, 1, height_ratios=heights)
+        above, below = np.ravel(figure.subfigures(2, 1, height_ratios=heights))
         panels = above.subplots(down, across, squeeze=False).ravel()
         for panel, kind in zip(panels, kinds, strict=False):
-            _bars(panel, [row for row in rows if row["kind"] == kind])
+            _bars(panel, [row for row in rows if row["kind"] == kind], look)
             panel.set_title(f"{kind}: mean")
         for panel in panels[len(kinds) :]:
             panel.set_axis_off()
@@ -35,8 +37,7 @@ def methods(means: Path, tasks: Path) -> Figure:
     return figure
 
 
-def _bars(panel: Axes, rows: Rows) -> None:
-    look = looks(row["method"] for row in rows)
+def _bars(panel: Axes, rows: Rows, look: Mapping[str, Look]) -> None:
     mine = sorted(rows, key=lambda row: float(row["mean"]))
     names, means = [row["method"] for row in mine], np.array([float(row["mean"]) for row in mine])
     ends = [np.array([float(row[f"mean_tasks_{end}"]) for row in mine]) for end in ("low", "high")]
