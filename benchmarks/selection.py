@@ -72,7 +72,6 @@ ROLES = {
     "last": ("halfcheetah-noisy", "ant", "ant-noisy"),
     "fresh": tuple(FIRST),
     "after": tuple(SECOND),
-    "wide": ("hopper-wide",),
 }
 #: Worlds with the same states and actions, whose runs train in one program.
 TOGETHER = {
@@ -84,7 +83,7 @@ TOGETHER = {
     "walker2d": ("walker2d", "walker2d-noisy", "halfcheetah"),
     "ant": ("ant", "ant-noisy"),
     "halfcheetah": ("halfcheetah-noisy",),
-    **{world: (world,) for world in (*FRESH, "hopper-wide")},
+    **{world: (world,) for world in FRESH},
 }
 #: Another algorithm for each, or LobsDICE with another reading of ends.
 OTHER = {
@@ -107,7 +106,6 @@ OTHER = {
     "hover": ("smodice", "restart"),
     "turret": ("demodicefo", "restart"),
     "crane": ("rce", "restart"),
-    "hopper-wide": ("smodice", "restart"),
 }
 #: Episodes of the expert, of a medium policy and of a random one, for MuJoCo's tasks.
 MIXTURE = {"expert": 20, "medium": 30, "random": 40}
@@ -123,11 +121,7 @@ class Size(NamedTuple):
     last: int
 
 
-SMALL, LONGER, WIDE = (
-    Size(64, 128, 200, 600, 2000),
-    Size(64, 128, 200, 1000, 5000),
-    Size(256, 512, 200, 1000, 4000),
-)
+SMALL, LONGER = Size(64, 128, 200, 600, 2000), Size(64, 128, 200, 1000, 5000)
 #: The success rates of the demonstrators, from results/endings/demonstrators.csv.
 DEMONSTRATORS = {
     "grid": 1.0,
@@ -190,7 +184,7 @@ class Arm:
 
 def size_of(family: str) -> Size:
     """Small and short in the first study, so that failures are among its policies."""
-    return WIDE if family == "hopper-wide" else LONGER if family in FRESH else SMALL
+    return LONGER if family in FRESH else SMALL
 
 
 def fleets(family: str) -> list[tuple[list[Arm], tuple[int, ...]]]:
@@ -228,13 +222,8 @@ def load_world(world: str) -> Recorded:
     if world in FRESH:
         # At a wall of the valley, episodes share a pair of states by chance.
         return Recorded(*recordings_of(world), finite=world == "valley")
-    task = load(task_name(world), offline=None if world in WORLDS else MIXTURE)
+    task = load(world, offline=None if world in WORLDS else MIXTURE)
     return Recorded(task.expert, task.offline, task.spec.finite)
-
-
-def task_name(world: str) -> str:
-    """The name of the built-in task behind a world."""
-    return world.removesuffix("-wide")
 
 
 def datasets(recorded: Recorded) -> list[Data]:
@@ -312,7 +301,7 @@ def has_ends(world: str) -> bool:
 
 def environment_of(world: str) -> Any:
     """The environment of a world."""
-    return FRESH[world].make() if world in FRESH else task_name(world)
+    return FRESH[world].make() if world in FRESH else world
 
 
 @dataclass(frozen=True)
@@ -357,7 +346,7 @@ def true_score(world: str, row: dict[str, str]) -> float:
     if world in FRESH:
         zero, full = bounds(world)
         return 100 * (float(row["return"]) - zero) / (full - zero)
-    return float(spec_of(task_name(world)).normalised(float(row["return"])))
+    return float(spec_of(world).normalised(float(row["return"])))
 
 
 @cache
@@ -565,7 +554,8 @@ class Tables:
         import matplotlib.pyplot as plt
 
         order = [world for names in ROLES.values() for world in names if world in worlds]
-        figure, axes = plt.subplots(-(-len(order) // 5), 5, figsize=(12, 7), sharey=True)
+        rows = -(-len(order) // 5)
+        figure, axes = plt.subplots(rows, 5, figsize=(12, 2 * rows), sharey=True)
         for axis, world in zip(axes.ravel(), order, strict=False):
             taken = worlds[world]["recommended"] > 0
             for some, colour in ((~taken, "grey"), (taken, "tab:blue")):
