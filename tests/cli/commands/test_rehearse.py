@@ -37,6 +37,7 @@ def test_a_user_whose_logs_hold_no_good_episode_is_told_before_deploying(folder,
     assert main(["select", str(folder / "bad"), str(folder / "still")]) == 3
     said = capsys.readouterr().out
     assert "none of these reliably reaches the demonstrated end in rehearsal: do not deploy" in said
+    assert "of 1, but it arrives too seldom and it is too far from the demonstrations" in said
 
 
 def test_the_policy_that_works_is_recommended_in_three_sentences(folder, capsys):
@@ -49,6 +50,7 @@ def test_the_policy_that_works_is_recommended_in_three_sentences(folder, capsys)
     first, second = json.loads(capsys.readouterr().out)
     assert "good" in first["policy"] and first["score"] > 0.75 > second["score"]
     assert first["works"] and not second["works"]
+    assert first["objections"] == [] and "it arrives too seldom" in second["objections"]
 
 
 def test_names_of_policies_in_the_table_are_short_and_whole(folder, capsys, monkeypatch):

@@ -16,7 +16,7 @@ from lobsdice.training.rehearsal.following import following
 from lobsdice.training.rehearsal.quality import miscalibration, quantiles
 from lobsdice.training.rehearsal.rehearse import rehearse_policies
 from lobsdice.training.rehearsal.rollouts import first_states, roll_out
-from lobsdice.training.rehearsal.verdict import answer, recommended, score_of
+from lobsdice.training.rehearsal.verdict import answer, objections, recommended, score_of
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,8 @@ def test_a_few_episodes_of_which_nothing_is_known_do_not_speak_against_a_policy(
     facts |= {"following": 0.8, "explained": 0.0}
     assert recommended(facts | {"guessing": 20, "arrived": 0.75})
     assert not recommended(facts | {"guessing": 20, "arrived": 0.70})  # 70 of 80 arrive
-    assert not recommended(facts | {"guessing": 26, "arrived": 0.74})
+    unknown = facts | {"guessing": 26, "arrived": 0.74}
+    assert objections(unknown) == ["the model is guessing in too many episodes"]
     assert not recommended(facts | {"guessing": 20, "arrived": 0.75, "near": 0.7})
 
 
@@ -75,7 +76,8 @@ def test_a_policy_that_does_no_better_than_standing_still_is_not_recommended():
     # Demonstrations that differ much are near whatever a policy does.
     facts = {"starts": 100, "guessing": 0, "shared_ends": 1.0, "apart": 0.2, "near": 0.95}
     facts |= {"arrived": 1.0}
-    assert not recommended(facts | {"following": 0.55, "explained": 0.1})
+    idle = facts | {"following": 0.55, "explained": 0.1}
+    assert objections(idle) == ["it hardly acts as demonstrated"]
     assert recommended(facts | {"following": 0.55, "explained": 0.3})
     assert recommended(facts | {"following": 0.8, "explained": 0.0})
 

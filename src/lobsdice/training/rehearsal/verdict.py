@@ -66,12 +66,21 @@ class Verdict:
 
     def to_plain(self) -> dict[str, Any]:
         """The verdict as JSON can hold it."""
-        return asdict(self) | {"works": self.works, "sentence": self.sentence}
+        return asdict(self) | {
+            "works": self.works,
+            "objections": self.objections,
+            "sentence": self.sentence,
+        }
 
     @property
     def works(self) -> bool:
         """True if the policy may be tried: it does what was demonstrated, in rehearsal."""
-        return recommended(asdict(self))
+        return not self.objections
+
+    @property
+    def objections(self) -> list[str]:
+        """What speaks against trying the policy; nothing if it works."""
+        return objections(asdict(self))
 
     @property
     def rank(self) -> tuple[bool, float]:
@@ -138,17 +147,25 @@ def score_of(facts: dict[str, Any]) -> float:
 
 
 def recommended(facts: dict[str, Any]) -> bool:
-    """True if the policy may be tried: near the demonstrations, it acts and ends as they do.
+    """True if the policy may be tried: near the demonstrations, it acts and ends as they do."""
+    return not objections(facts)
+
+
+def objections(facts: dict[str, Any]) -> list[str]:
+    """What speaks against trying the policy.
 
     Where the model is guessing nothing is known of an end. A few such episodes say nothing against
     a policy, if all others end well. Where demonstrations differ much, all is near them; so the
     policy must also do what each of them does at its own states.
     """
     unknown = facts["guessing"] / facts["starts"]
-    if unknown > MOST_UNKNOWN or facts["following"] + facts["explained"] < ALIKE_ENOUGH:
-        return False
-    often = arrival_of(facts) >= OFTEN_ENOUGH * (1 - unknown)
-    return often and nearness_of(facts) >= NEAR_ENOUGH
+    found = {
+        "the model is guessing in too many episodes": unknown > MOST_UNKNOWN,
+        "it arrives too seldom": arrival_of(facts) < OFTEN_ENOUGH * (1 - unknown),
+        "it is too far from the demonstrations": nearness_of(facts) < NEAR_ENOUGH,
+        "it hardly acts as demonstrated": facts["following"] + facts["explained"] < ALIKE_ENOUGH,
+    }
+    return [words for words, true in found.items() if true]
 
 
 def nearness_of(facts: dict[str, Any]) -> float:
@@ -188,7 +205,10 @@ def explain(ranked: Sequence[tuple[Path, Rehearsed]]) -> list[str]:
     (path, first), *others = ranked
     best = first.verdict
     if not best.works:
-        choice = f"{answer([best])}; the best is {path}, with a score of {best.score:.2f} of 1"
+        choice = (
+            f"{answer([best])}; the best is {path}, with a score of {best.score:.2f} of 1, but "
+            f"{' and '.join(best.objections)}"
+        )
     else:
         choice = f"take {path}: its score in rehearsal is {best.score:.2f} of 1"
     why = f"{best.sentence}"
