@@ -62,9 +62,15 @@ def test_every_algorithm_is_found_again_by_its_name(name):
 def test_settings_that_are_not_known_are_ignored_but_hyperparameters_are_not(tmp_path):
     plain = Recipe(out=tmp_path, algorithm=BC()).to_plain()
     assert Recipe.from_plain(plain | {"later": 1}).algorithm == BC()
-    for wrong in ({"algorithm": {"faith": 3}}, {"name": "unheard-of"}, {"read": None}):
+    for wrong in ({"algorithm": {"faith": 3}}, {"read": None}):
         with pytest.raises(LobsDICEError, match="written by another version of lobsdice"):
             Recipe.from_plain(plain | wrong)
+
+
+def test_an_algorithm_that_is_not_imported_is_named(tmp_path):
+    plain = Recipe(out=tmp_path, algorithm=BC()).to_plain()
+    with pytest.raises(LobsDICEError, match=r"no algorithm 'mine' here; .* import the module"):
+        Recipe.from_plain(plain | {"name": "mine"})
 
 
 def test_files_are_found_from_another_working_folder(files, tmp_path, monkeypatch):

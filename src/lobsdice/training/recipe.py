@@ -93,7 +93,7 @@ class Recipe:
     """Number of runs, with the random seeds 0, 1, 2 and so on. All train in one program."""
     every: int | None = None
     """Gradient steps between evaluations, which write checkpoints too. Without it there are about
-    50 evaluations."""
+    50 evaluations. Training starts sooner with a multiple of 8: others need a second program."""
     episodes: int = 10
     """Episodes per evaluation."""
     devices: int | None = None
@@ -284,6 +284,11 @@ class Recipe:
         try:
             if wrong := misfit(plain, GROUPS):
                 raise ValueError(wrong)
+            if plain["name"] not in ALGORITHMS:
+                raise LobsDICEError(
+                    f"there is no algorithm {plain['name']!r} here; if it is your own, import the "
+                    "module that registers it first"
+                )
             plain = _upgraded(plain)
             kinds = {
                 "algorithm": ALGORITHMS[plain["name"]],
