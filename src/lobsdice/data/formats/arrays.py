@@ -21,5 +21,5 @@ class Arrays(Generic[Array]):
         return self._load(name)
 
     def take(self, names: Iterable[str]) -> dict[str, Array]:
-        """Those of the named arrays that there are."""
+        """The named arrays that are there."""
         return {name: self[name] for name in names if name in self}

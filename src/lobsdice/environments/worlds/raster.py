@@ -5,7 +5,6 @@ from jaxtyping import UInt8
 
 Colour = tuple[int, int, int]
 
-WHITE: Colour = (255, 255, 255)
 GREY: Colour = (110, 110, 110)
 GREEN: Colour = (120, 190, 120)
 RED: Colour = (205, 90, 80)

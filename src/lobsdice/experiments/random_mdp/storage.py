@@ -43,7 +43,7 @@ def _read(path: Path) -> Block:
 
 
 def missing(folder: Path, seeds: int) -> list[int]:
-    """Those of the first `seeds` seeds that have no stored results."""
+    """The first `seeds` seeds, but for those with stored results."""
     known = load(folder, seeds)
     done = set() if known is None else set(known.seeds.tolist())
     return [seed for seed in range(seeds) if seed not in done]
