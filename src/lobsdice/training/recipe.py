@@ -26,6 +26,7 @@ from lobsdice.data.recordings import (
     read_both,
     read_together,
 )
+from lobsdice.data.starts import far_starts
 from lobsdice.environments.evaluate import summaries, try_step
 from lobsdice.environments.tasks.table import spec_of
 from lobsdice.environments.tasks.task import load
@@ -184,6 +185,8 @@ class Recipe:
             found = glance(recordings.expert, recordings.offline)
         said = found.sentence(warned, leak_allowed=self.preparation.allow_leak)
         console.say(f"audit: {said} (more: {self.audit_line()})")
+        if far := far_starts(recordings.expert, recordings.offline):
+            console.say(f"starts: {far}")
 
     def audit_line(self) -> str:
         """Return the command that audits the files."""

@@ -15,6 +15,7 @@ from lobsdice.data.formats import DEFAULTS, ReadOptions
 from lobsdice.data.leaks import count_leaked
 from lobsdice.data.prepare import Data
 from lobsdice.data.recordings import Preparation, read_both
+from lobsdice.data.starts import far_starts
 from lobsdice.errors import DataWarning, for_the_shell
 
 
@@ -55,6 +56,8 @@ class Check:
             console.show(for_the_shell(f"ends: {sentence}"))
         if said := describe_blur(data.blur, data.normaliser.names):
             console.show(f"features: {said}")
+        if said := far_starts(expert, offline):
+            console.show(f"starts: {said}")
 
 
 def report_of(data: Data) -> dict[str, Any]:
