@@ -5,6 +5,7 @@ from itertools import pairwise
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from scipy.integrate import trapezoid
 
@@ -12,6 +13,7 @@ from lobsdice.algorithms.networks import (
     MLP,
     Categorical,
     TanhGaussian,
+    TanhMixture,
     lacking,
     make_policy,
     without,
@@ -173,3 +175,123 @@ def test_weights_begin_as_he_normal_ones(key):
     init = jax.nn.initializers.he_normal()
     for weights, k, shape in zip(MLP(key, *sizes).weights, keys, pairwise(sizes), strict=True):
         np.testing.assert_allclose(weights, init(k, shape), rtol=1e-6)
+
+
+@pytest.fixture
+def mixture(key):
+    return stirred(TanhMixture(key, 3, 2, 8, 3))
+
+
+def stirred(head):
+    """The head with random numbers, for fresh components have equal shares in all states."""
+    leaves, tree = jax.tree.flatten(head)
+    keys = jax.random.split(jax.random.key(2), len(leaves))
+    drawn = [0.3 * jax.random.normal(k, x.shape) for k, x in zip(keys, leaves, strict=True)]
+    return jax.tree.unflatten(tree, drawn)
+
+
+def test_one_component_is_the_gaussian_head_bit_for_bit(key):
+    space = ACTIONS[0][0]
+    one, usual = make_policy(key, 3, space, 8, 1), TanhGaussian(key, 3, 2, 8)
+    assert type(one) is TanhGaussian
+    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(usual), strict=True)
+    assert all((x == y).all() for x, y in pairs)
+    assert type(make_policy(key, 3, Discrete(5), 8, 4)) is Categorical
+
+
+def test_the_density_of_a_mixture_integrates_to_one(states, key):
+    head = stirred(TanhMixture(key, 3, 1, 8, 4))
+    # Evenly spaced before the tanh, where the density is broad. Actions end at the margin.
+    inner = jnp.linspace(-3.79, 3.79, 4001)
+    grid = jnp.tanh(inner)
+    log_density = jax.vmap(lambda a: head.log_prob(states, jnp.full((4, 1), a)))(grid)
+    found = trapezoid(np.asarray(jnp.exp(log_density)), np.asarray(grid), axis=0)
+    np.testing.assert_allclose(found, 1, atol=0.005)
+
+
+def test_a_mixture_of_equal_components_is_one_gaussian(gaussian, states, key):
+    weight, bias = gaussian.net.weights[-1], gaussian.net.biases[-1]
+    order = jnp.array([0, 1, 0, 1, 2, 3, 2, 3])  # two means, then two deviations
+    none = jnp.zeros((weight.shape[0], 2))
+    twice = TanhMixture(key, 3, 2, 8, 2)
+    twice.net.weights[:] = [*gaussian.net.weights[:-1], jnp.hstack([weight[:, order], none])]
+    twice.net.biases[:] = [*gaussian.net.biases[:-1], jnp.concatenate([bias[order], none[0]])]
+    a = gaussian.sample(states, key)
+    np.testing.assert_allclose(twice.log_prob(states, a), gaussian.log_prob(states, a))
+    np.testing.assert_allclose(twice.likeliest(states), gaussian.likeliest(states))
+    np.testing.assert_allclose(twice.error(states, a), gaussian.error(states, a))
+
+
+def test_draws_and_expectations_of_a_mixture_follow_its_density(mixture, states, key):
+    keys = jax.random.split(key, 20_000)
+    draws = jax.vmap(lambda k: mixture.sample(states, k))(keys)
+    drawn = jax.vmap(lambda a: value(a, mixture.log_prob(states, a)))(draws)
+    summed = jax.vmap(lambda k: mixture.expect(states, value, k))(keys)
+    assert summed.shape == (20_000, 4)
+    error = np.asarray(drawn.std(0) + summed.std(0)) / 20_000**0.5
+    assert (abs(np.asarray(drawn.mean(0) - summed.mean(0))) < 5 * error).all()
+    assert (summed.std(0) < drawn.std(0)).all()  # components are summed, not drawn
+
+
+def test_expectations_of_a_mixture_move_its_shares(mixture, states, key):
+    def total(head):
+        return jnp.sum(head.expect(states, lambda a, _: jnp.sum(a, axis=1), key))
+
+    slope = jax.grad(total)(mixture).net.biases[-1]
+    assert slope.shape == (3 * 5,) and (slope[-3:] != 0).all()
+    np.testing.assert_allclose(slope[-3:].sum(), 0, atol=1e-12)  # shares sum to one
+
+
+def test_the_likeliest_action_of_a_mixture_is_that_of_the_largest_share(mixture, states):
+    """Not of the highest density, which a narrow and rare component has."""
+    shares, mean, log_std = mixture.parts(states)
+    assert mean.shape == log_std.shape == (4, 3, 2)
+    np.testing.assert_allclose(jnp.exp(shares).sum(1), 1)
+    which = np.argmax(shares, axis=1)
+    np.testing.assert_allclose(
+        mixture.likeliest(states), np.tanh(np.asarray(mean)[np.arange(4), which])
+    )
+
+
+def test_rows_without_an_action_never_count_in_a_mixture(mixture, states):
+    none = jnp.full((4, 2), jnp.nan)
+    assert (mixture.log_prob(states, none) == 0).all() and (mixture.error(states, none) == 0).all()
+    slopes = jax.grad(lambda head: mixture_sum(head, states, none))(mixture)
+    assert all((leaf == 0).all() for leaf in jax.tree.leaves(slopes))
+
+
+def mixture_sum(head, states, a):
+    return jnp.sum(head.log_prob(states, a))
+
+
+def test_a_mixture_finds_a_mode_where_one_gaussian_takes_the_middle():
+    """Half of the actions are 0.8, half are -0.8, in the same states."""
+    rows = jnp.repeat(jax.random.normal(jax.random.key(1), (32, 3)), 2, axis=0)
+    actions = jnp.where(jnp.arange(64)[:, None] % 2 == 0, 0.8, -0.8)
+    space = Box((-1.0,), (1.0,))
+
+    def learned(components):
+        head = make_policy(jax.random.key(0), 3, space, 32, components)
+        adam = optax.adam(0.01)
+
+        def step(carry, _):
+            head, state = carry
+            slope = jax.grad(lambda head: -jnp.mean(head.log_prob(rows, actions)))(head)
+            updates, state = adam.update(slope, state)
+            return (optax.apply_updates(head, updates), state), None
+
+        (head, _), _ = jax.lax.scan(step, (head, adam.init(head)), None, length=1000)
+        return head
+
+    one, two = learned(1), learned(2)
+    assert (abs(one.likeliest(rows)) < 0.1).all()
+    np.testing.assert_allclose(abs(two.likeliest(rows)), 0.8, atol=0.05)
+    assert jnp.mean(two.log_prob(rows, actions)) > jnp.mean(one.log_prob(rows, actions)) + 2
+
+
+def test_the_components_of_a_fresh_mixture_are_apart_and_have_equal_shares(states, key):
+    """Those that are alike would stay alike, or one would take all rows."""
+    shares, mean, _ = TanhMixture(key, 3, 2, 8, 3).parts(states)
+    np.testing.assert_allclose(jnp.exp(shares), 1 / 3)
+    places = jnp.broadcast_to(jnp.array([-1.0, 0.0, 1.0])[None, :, None], mean.shape)
+    np.testing.assert_allclose(jnp.sort(mean, axis=1), places, atol=1e-12)

@@ -28,10 +28,12 @@ SPACES = {"box": BOX, "discrete": Discrete(5), "one number": Box.of([3], [3.5])}
 every_space = pytest.mark.parametrize("space", SPACES.values(), ids=list(SPACES))
 
 
-def make(space: ActionSpace = BOX, *, hidden=(32, 32), gain=1.0, seed=0) -> Policy:
+def make(space: ActionSpace = BOX, *, hidden=(32, 32), gain=1.0, seed=0, components=1) -> Policy:
     """A policy with random weights; `gain` widens its outputs."""
     random = np.random.default_rng(seed)
     outputs = 2 * space.size if isinstance(space, Box) else space.n
+    if components > 1:
+        outputs = components * (outputs + 1)
     sizes = (3, *hidden, outputs)
     weights = [random.normal(size=pair) / pair[0] ** 0.5 for pair in zip(sizes, sizes[1:])]  # noqa: B905, RUF007
     weights[-1] *= gain
@@ -41,6 +43,11 @@ def make(space: ActionSpace = BOX, *, hidden=(32, 32), gain=1.0, seed=0) -> Poli
         NORMALISER,
         space,
     )
+
+
+@pytest.fixture(params=[2, 5], ids=["two Gaussians", "five"])
+def mixture(request) -> Policy:
+    return make(components=request.param)
 
 
 def session(path) -> onnxruntime.InferenceSession:
@@ -112,6 +119,54 @@ def test_the_graph_says_what_it_takes(tmp_path, space, stochastic):
     wanted = {"n": 5} if isinstance(space, Discrete) else {"low": list(space.low)}
     assert wanted.items() <= json.loads(facts["action_space"]).items()
     onnx.checker.check_model(tmp_path / "p.onnx", full_check=True)
+
+
+def test_the_graph_of_a_mixture_acts_like_the_policy(tmp_path, mixture):
+    rows = likely_observations(mixture, 300)
+    assert export_onnx(mixture, tmp_path / "p.onnx", rows) <= AGREEMENT
+    run = session(tmp_path / "p.onnx").run
+    for n in (1, 7, 300):
+        agree(mixture, run(None, {"observation": rows[:n]})[0], mixture(rows[:n]))
+
+
+def test_the_noise_of_a_mixture_is_normal_and_then_gumbel(tmp_path, mixture):
+    rows = likely_observations(mixture, 300)
+    export_onnx(mixture, tmp_path / "p.onnx", rows, stochastic=True)
+    found, random = session(tmp_path / "p.onnx"), np.random.default_rng(7)
+    normal = random.standard_normal((300, 3), np.float32)
+    gumbel = random.gumbel(size=(300, mixture.components)).astype(np.float32)
+    noise = np.concatenate([normal, gumbel], axis=1)
+    (actions,) = found.run(None, {"observation": rows, "noise": noise})
+    agree(mixture, actions, mixture(rows, np.random.default_rng(7)))
+    (still,) = found.run(None, {"observation": rows, "noise": 0 * noise})
+    agree(mixture, still, mixture(rows))  # no noise: the likeliest component's mean
+    facts = found.get_modelmeta().custom_metadata_map
+    assert facts["noise"] == "3 standard normal, then standard Gumbel"
+
+
+def test_the_python_file_of_a_mixture_acts_like_the_policy(tmp_path, mixture):
+    rows = likely_observations(mixture, 20)
+    assert export_numpy(mixture, tmp_path / "mine.py", rows) <= AGREEMENT
+    file = {}
+    exec((tmp_path / "mine.py").read_text(), file)
+    agree(mixture, file["predict"](rows[0]), mixture(rows[0]))
+    drawn = (act(rows, np.random.default_rng(3)) for act in (file["predict"], mixture))
+    agree(mixture, *drawn)
+
+
+def test_components_that_are_level_may_act_either_way_but_nothing_between_may():
+    """Two components 2 apart with equal shares, and one that is far behind."""
+    outputs = [0.5, -0.5, 0.0, 0, 0, 0, 3.0, 3.0, 1.0]  # means, log deviations, log shares
+    policy = replace(
+        make(Box.of([-1], [1])),
+        weights=(np.zeros((3, 9), np.float32),),
+        biases=(np.array(outputs, np.float32),),
+    )
+    rows = likely_observations(policy, 1)
+    for action, wanted in [(0.5, 0), (-0.5, 0), (0.0, 0.23), (0.5 + 0.02, 0.008)]:
+        found = difference(policy, rows, np.tanh(np.array([[action]], np.float32)), None)
+        assert found == pytest.approx(wanted, abs=0.002)
+    assert difference(policy, rows, np.array([0.5], np.float32), None) == np.inf
 
 
 def in_a_fresh_interpreter(code: str, folder) -> list[str]:

@@ -14,7 +14,7 @@ from gymnasium import spaces
 from safetensors.numpy import load_file, save_file
 from worlds import noise
 
-from lobsdice.algorithms.networks import Categorical, TanhGaussian, make_policy
+from lobsdice.algorithms.networks import Categorical, TanhGaussian, TanhMixture, make_policy
 from lobsdice.data.normaliser import Normaliser
 from lobsdice.data.prepare import prepare
 from lobsdice.data.spaces import ActionSpace, Box, Discrete
@@ -93,6 +93,47 @@ def test_random_discrete_actions_have_the_networks_probabilities():
     p = np.asarray(jax.nn.softmax(net.net(jnp.asarray(policy.normaliser(s)))))[0]
     found = np.bincount(np.asarray(actions), minlength=5) / n
     np.testing.assert_allclose(found, p, atol=5 * np.sqrt(0.25 / n))
+
+
+def mixed(components: int = 3):
+    """A mixture, and the policy made of it."""
+    random = np.random.default_rng(1)
+    net = make_policy(jax.random.key(1), 3, BOX, 32, components)
+    net = jax.tree.map(lambda x: jnp.asarray(random.normal(size=x.shape) / 4, jnp.float32), net)
+    weights, biases = (tuple(map(np.asarray, x)) for x in (net.net.weights, net.net.biases))
+    return net, Policy(weights, biases, NORMALISER, BOX)
+
+
+def test_the_likeliest_action_of_a_mixture_is_the_networks():
+    net, policy = mixed()
+    assert isinstance(net, TanhMixture) and policy.components == 3
+    s = observations()
+    inner = np.asarray(net.likeliest(jnp.asarray(policy.normaliser(s))))
+    unit = (np.array(BOX.high) - BOX.low) / 2
+    np.testing.assert_allclose(policy(s) / unit, BOX.decode(inner) / unit, atol=1e-5)
+    assert policy(s[0]).shape == (2,) and policy(s.reshape(2, 50, 2, 3)).shape == (2, 50, 2, 2)
+
+
+def test_random_actions_of_a_mixture_have_the_networks_moments():
+    net, policy = mixed()
+    s, n = observations(1), 50_000
+    drawn = BOX.encode(np.asarray(policy(np.repeat(s, n, axis=0), np.random.default_rng(0))))
+    states = jnp.asarray(np.repeat(policy.normaliser(s), n, axis=0))
+    wanted = np.asarray(net.sample(states, jax.random.key(0)))
+    for power in (1, 2):
+        np.testing.assert_allclose((drawn**power).mean(0), (wanted**power).mean(0), atol=0.02)
+
+
+def test_a_mixture_is_the_same_after_saving_and_a_wrong_number_of_outputs_is_refused(tmp_path):
+    _, policy = mixed()
+    policy.save(tmp_path / "mine.policy")
+    again = load_policy(tmp_path / "mine.policy")
+    assert again.components == 3
+    np.testing.assert_array_equal(again(observations()), policy(observations()))
+    cut = [(*x[:-1], x[-1][..., :-1]) for x in (policy.weights, policy.biases)]
+    replace(policy, weights=cut[0], biases=cut[1]).save(tmp_path / "cut.policy")
+    with pytest.raises(LobsDICEError, match="do not fit each other"):
+        load_policy(tmp_path / "cut.policy")
 
 
 def test_the_same_generator_gives_the_same_action():

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, NamedTuple
 
 from jaxtyping import Array, Float, Int, Key
 
-from lobsdice.algorithms.base import Defaults, Metrics, at_least, hyperparameters
+from lobsdice.algorithms.acting import Acting
+from lobsdice.algorithms.base import Metrics, at_least, hyperparameters
 from lobsdice.algorithms.batch import Batch
-from lobsdice.algorithms.networks import make_policy
 from lobsdice.algorithms.registry import register
 from lobsdice.data.spaces import ActionSpace
 from lobsdice.equations.expectations import mean
@@ -23,7 +23,7 @@ class Nets(NamedTuple):
 
 @register
 @hyperparameters
-class BC(Defaults):
+class BC(Acting):
     """Hyperparameters of behaviour cloning. The defaults are those of the LobsDICE paper."""
 
     summary: ClassVar = "Clone the behaviour in the logs."
@@ -34,15 +34,13 @@ class BC(Defaults):
     """Clone the labelled demonstrations instead of the offline data. Not in the paper."""
     policy_rate: float = at_least(0, default=3e-4)
     """Learning rate of the policy."""
-    width: int = at_least(1, default=256)
-    """Units in each of the two hidden layers."""
 
     @property
     def needs_labels(self) -> bool:
         return self.from_labelled
 
     def init(self, key: Key[Array, ""], state_size: int, space: ActionSpace) -> Nets:
-        return Nets(make_policy(key, state_size, space, self.width))
+        return Nets(self.make_policy(key, state_size, space))
 
     def loss(
         self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: int

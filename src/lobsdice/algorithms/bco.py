@@ -18,10 +18,10 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 from jaxtyping import Array, Float, Int, Key
 
-from lobsdice.algorithms.base import Defaults, Metrics, at_least, hyperparameters
+from lobsdice.algorithms.acting import Acting
+from lobsdice.algorithms.base import Metrics, at_least, hyperparameters
 from lobsdice.algorithms.batch import Batch
 from lobsdice.algorithms.inverse import inverse_errors, inverse_loss, label_expert, make_inverse
-from lobsdice.algorithms.networks import make_policy
 from lobsdice.algorithms.registry import STATE_PAIRS, register
 from lobsdice.data.spaces import ActionSpace
 from lobsdice.equations.expectations import mean
@@ -34,7 +34,7 @@ class Nets(NamedTuple):
 
 @register
 @hyperparameters
-class BCO(Defaults):
+class BCO(Acting):
     """Hyperparameters of BCO. The defaults are those of the LobsDICE paper's comparison."""
 
     summary: ClassVar = "Clone the actions that an inverse model infers."
@@ -45,14 +45,12 @@ class BCO(Defaults):
     """Learning rate of the inverse dynamics model."""
     policy_rate: float = at_least(0, default=3e-4)
     """Learning rate of the policy."""
-    width: int = at_least(1, default=256)
-    """Units in each of the two hidden layers of both networks."""
 
     def init(self, key: Key[Array, ""], state_size: int, space: ActionSpace) -> Nets:
         k_inverse, k_policy = jax.random.split(key)
         return Nets(
             inverse=make_inverse(k_inverse, state_size, space, self.width),
-            policy=make_policy(k_policy, state_size, space, self.width),
+            policy=self.make_policy(k_policy, state_size, space),
         )
 
     def loss(

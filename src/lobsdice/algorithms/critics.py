@@ -11,9 +11,10 @@ import jax.numpy as jnp
 from jax.lax import stop_gradient
 from jaxtyping import Array, Float, Int, Key
 
-from lobsdice.algorithms.base import Defaults, at_least, hyperparameters, within
+from lobsdice.algorithms.acting import Acting
+from lobsdice.algorithms.base import at_least, hyperparameters, within
 from lobsdice.algorithms.batch import beside
-from lobsdice.algorithms.networks import Features, PolicyNet, Scalar, lacking, make_policy
+from lobsdice.algorithms.networks import Features, PolicyNet, Scalar, lacking
 from lobsdice.data.prepare import Transitions
 from lobsdice.data.spaces import ActionSpace
 from lobsdice.equations.duals import Number, Values
@@ -75,7 +76,7 @@ class Nets(NamedTuple):
 
 
 @hyperparameters
-class ActorCritic(Defaults):
+class ActorCritic(Acting):
     """The shared part of algorithms that consist of a policy, critics and their targets."""
 
     goes_on: ClassVar[bool] = True
@@ -86,13 +87,11 @@ class ActorCritic(Defaults):
     """Learning rate of the critics."""
     policy_rate: float = at_least(0, default=3e-4)
     """Learning rate of the policy."""
-    width: int = at_least(1, default=256)
-    """Units in each of the two hidden layers of every network."""
 
     def init(self, key: Key[Array, ""], state_size: int, space: ActionSpace) -> Any:
         k_critic, k_policy = jax.random.split(key)
         critic = make_twins(k_critic, state_size, space, self.width)
-        policy = make_policy(k_policy, state_size, space, self.width)
+        policy = self.make_policy(k_policy, state_size, space)
         return Nets(critic=critic, target=critic, policy=policy)
 
     def rates(self, step: Int[Array, ""]) -> Any:

@@ -49,7 +49,7 @@ class DemoDICE(Dice):
         return True
 
     def init(self, key: Key[Array, ""], state_size: int, space: ActionSpace) -> Nets:
-        return make_nets(key, state_size + space.feature_size, state_size, space, self.width)
+        return make_nets(self, key, state_size + space.feature_size, state_size, space)
 
     def seen(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> tuple[Rows, Rows]:
         batch = blurred(batch, key, self.blur)

@@ -26,7 +26,7 @@ from lobsdice.algorithms.batch import Batch, at, blurred, state_actions
 from lobsdice.algorithms.dice import Dice
 from lobsdice.algorithms.discriminator import Discriminator, ratio_loss
 from lobsdice.algorithms.inverse import inverse_errors, inverse_loss, label_expert, make_inverse
-from lobsdice.algorithms.networks import Scalar, make_policy
+from lobsdice.algorithms.networks import Scalar
 from lobsdice.algorithms.registry import STATE_PAIRS, register
 from lobsdice.data.prepare import Transitions
 from lobsdice.data.spaces import ActionSpace
@@ -61,7 +61,7 @@ class DemoDICEfO(Dice):
             inverse=make_inverse(k_inverse, state_size, space, self.width),
             r=Discriminator(k_r, state_size + space.feature_size, self.width),
             nu=Scalar(k_nu, state_size, self.width),
-            policy=make_policy(k_policy, state_size, space, self.width),
+            policy=self.make_policy(k_policy, state_size, space),
         )
 
     def seen(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> tuple[Rows, Rows]:

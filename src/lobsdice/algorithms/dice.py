@@ -14,7 +14,7 @@ from lobsdice.algorithms.base import at_least, hyperparameters, within
 from lobsdice.algorithms.batch import Batch, at
 from lobsdice.algorithms.cloning import cloning_loss
 from lobsdice.algorithms.discriminator import Discriminating, Discriminator, state_critic_penalty
-from lobsdice.algorithms.networks import Scalar, make_policy
+from lobsdice.algorithms.networks import Scalar
 from lobsdice.data.prepare import Transitions
 from lobsdice.data.spaces import ActionSpace
 from lobsdice.equations.duals import Values, residual
@@ -80,12 +80,12 @@ class Dice(Discriminating):
 
 
 def make_nets(
-    key: Key[Array, ""], seen_size: int, state_size: int, space: ActionSpace, width: int
+    algorithm: Dice, key: Key[Array, ""], seen_size: int, state_size: int, space: ActionSpace
 ) -> Nets:
     """Fresh networks; `seen_size` is the number of inputs of the discriminator."""
     k_r, k_nu, k_policy = jax.random.split(key, 3)
     return Nets(
-        r=Discriminator(k_r, seen_size, width),
-        nu=Scalar(k_nu, state_size, width),
-        policy=make_policy(k_policy, state_size, space, width),
+        r=Discriminator(k_r, seen_size, algorithm.width),
+        nu=Scalar(k_nu, state_size, algorithm.width),
+        policy=algorithm.make_policy(k_policy, state_size, space),
     )

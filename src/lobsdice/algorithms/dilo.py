@@ -30,7 +30,6 @@ from lobsdice.algorithms.base import Metrics, at_least, hyperparameters, one_of,
 from lobsdice.algorithms.batch import Batch, Following, at, beside, pairs
 from lobsdice.algorithms.critics import ActorCritic, Nets, Twins, twins_of
 from lobsdice.algorithms.gradients import Gradient, orthogonal_sum, with_gradient
-from lobsdice.algorithms.networks import make_policy
 from lobsdice.algorithms.registry import register
 from lobsdice.data.prepare import Observations, Transitions
 from lobsdice.data.spaces import ActionSpace
@@ -96,7 +95,7 @@ class DILO(ActorCritic):
     def init(self, key: Key[Array, ""], state_size: int, space: ActionSpace) -> Nets:
         k_critic, k_policy = jax.random.split(key)
         critic = twins_of(k_critic, 2 * state_size, self.width)
-        return Nets(critic, critic, make_policy(k_policy, state_size, space, self.width))
+        return Nets(critic, critic, self.make_policy(k_policy, state_size, space))
 
     def loss(
         self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: int

@@ -8,7 +8,8 @@ from jax.lax import stop_gradient
 from jax.nn import sigmoid
 from jaxtyping import Array, Float, Key
 
-from lobsdice.algorithms.base import Defaults, Metrics, at_least, hyperparameters
+from lobsdice.algorithms.acting import Acting
+from lobsdice.algorithms.base import Metrics, at_least, hyperparameters
 from lobsdice.algorithms.batch import Batch, at, blurred, pairs, share
 from lobsdice.algorithms.networks import Scalar
 from lobsdice.equations.classification import auc, calibration_error
@@ -57,7 +58,7 @@ class Discriminator(Scalar):
 
 
 @hyperparameters
-class Discriminating(Defaults):
+class Discriminating(Acting):
     """The hyperparameters of every algorithm with a discriminator."""
 
     published: ClassVar[dict[str, Any]] = {
@@ -77,8 +78,6 @@ class Discriminating(Defaults):
     goal's place; 1 is Silverman's rule for the number of demonstrations. Not in the paper."""
     policy_rate: float = at_least(0, default=3e-4)
     """Learning rate of the policy."""
-    width: int = at_least(1, default=256)
-    """Units in each of the two hidden layers of every network."""
     penalty_every: int = at_least(1, default=8)
     """Apply penalties only in each n-th step, at n times the weight. Cheaper; not in the paper."""
     calibrate: bool = False

@@ -25,7 +25,7 @@ from jaxtyping import Array, Float, Int, Key
 from lobsdice.algorithms.base import Metrics, at_least, hyperparameters, within
 from lobsdice.algorithms.batch import Batch, at, beside
 from lobsdice.algorithms.critics import Twins, critic_rates, follow, make_twins
-from lobsdice.algorithms.networks import Scalar, make_policy
+from lobsdice.algorithms.networks import Scalar
 from lobsdice.algorithms.registry import register
 from lobsdice.algorithms.scored import Scored, Worth
 from lobsdice.data.spaces import ActionSpace
@@ -84,7 +84,7 @@ class IQL(Scored):
         k_critic, k_value, k_policy = jax.random.split(key, 3)
         critic = make_twins(k_critic, state_size, space, self.width)
         value = Scalar(k_value, state_size, self.width)
-        return Nets(critic, critic, value, make_policy(k_policy, state_size, space, self.width))
+        return Nets(critic, critic, value, self.make_policy(k_policy, state_size, space))
 
     def notes(self, scores: Scores, layout: Layout) -> Worth:
         if self.absorb and self.gamma >= 1:

@@ -113,7 +113,7 @@ class LobsDICE(Directed):
 
     def init(self, key: Key[Array, ""], state_size: int, space: ActionSpace) -> Nets:
         k_q, key = jax.random.split(key)
-        r, nu, policy = make_nets(key, 2 * state_size, state_size, space, self.width)
+        r, nu, policy = make_nets(self, key, 2 * state_size, state_size, space)
         q = Scalar(k_q, state_size + space.feature_size, self.width) if self.averaged else None
         return self.with_target(Nets(r, nu, q, policy))
 

@@ -24,7 +24,7 @@ from lobsdice.algorithms.base import Metrics, above, add_penalties, at_least, hy
 from lobsdice.algorithms.batch import Batch, at, blurred, pairs
 from lobsdice.algorithms.dice import Dice
 from lobsdice.algorithms.discriminator import Discriminator, pair_critic_penalty, ratio_loss
-from lobsdice.algorithms.networks import Scalar, make_policy
+from lobsdice.algorithms.networks import Scalar
 from lobsdice.algorithms.registry import STATE_PAIRS, register
 from lobsdice.data.prepare import Observations, Transitions
 from lobsdice.data.spaces import ActionSpace
@@ -72,7 +72,7 @@ class LobsDICEMu(Dice):
         k_r, k_mu, k_nu, k_policy = jax.random.split(key, 4)
         seen = state_size if self.state_matching else 2 * state_size
         mu, nu = Scalar(k_mu, seen, self.width), Scalar(k_nu, state_size, self.width)
-        policy = make_policy(k_policy, state_size, space, self.width)
+        policy = self.make_policy(k_policy, state_size, space)
         return Nets(Discriminator(k_r, seen, self.width), Multipliers(mu, nu), policy)
 
     def seen(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> tuple[Rows, Rows]:

@@ -31,7 +31,7 @@ from lobsdice.algorithms.batch import Batch, beside
 from lobsdice.algorithms.critics import ActorCritic, Twins, critic_rates, make_twins, taken
 from lobsdice.algorithms.discriminator import Discriminating, Discriminator, ratio_loss
 from lobsdice.algorithms.inverse import inverse_errors, inverse_loss, label_expert, make_inverse
-from lobsdice.algorithms.networks import PolicyNet, make_policy
+from lobsdice.algorithms.networks import PolicyNet
 from lobsdice.algorithms.registry import STATE_PAIRS, register
 from lobsdice.data.spaces import ActionSpace
 from lobsdice.equations.duals import Values, dual, residual
@@ -66,7 +66,7 @@ class OPOLO(Discriminating, ActorCritic):
         k_r, k_critic, k_inverse, k_policy = jax.random.split(key, 4)
         critic = make_twins(k_critic, state_size, space, self.width)
         inverse = make_inverse(k_inverse, state_size, space, self.width)
-        policy = make_policy(k_policy, state_size, space, self.width)
+        policy = self.make_policy(k_policy, state_size, space)
         return Nets(Discriminator(k_r, 2 * state_size, self.width), critic, critic, inverse, policy)
 
     def loss(

@@ -39,7 +39,7 @@ from lobsdice.algorithms.batch import Batch, at, state_actions
 from lobsdice.algorithms.cloning import cloning_loss
 from lobsdice.algorithms.discriminator import state_critic_penalty
 from lobsdice.algorithms.lobsdice import averaged
-from lobsdice.algorithms.networks import Scalar, make_policy
+from lobsdice.algorithms.networks import Scalar
 from lobsdice.algorithms.registry import register
 from lobsdice.algorithms.scored import Scored
 from lobsdice.data.prepare import Transitions
@@ -90,7 +90,7 @@ class OptiDICE(Scored):
         return Nets(
             nu=Scalar(k_nu, state_size, self.width),
             q=Scalar(k_q, state_size + space.feature_size, self.width),
-            policy=make_policy(k_policy, state_size, space, self.width),
+            policy=self.make_policy(k_policy, state_size, space),
         )
 
     def notes(self, scores: Scores, layout: Layout) -> Values:

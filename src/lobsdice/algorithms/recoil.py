@@ -28,7 +28,7 @@ from jaxtyping import Array, Float, Int, Key
 from lobsdice.algorithms.base import Metrics, above, at_least, hyperparameters, within
 from lobsdice.algorithms.batch import Batch, at, beside
 from lobsdice.algorithms.critics import ActorCritic, Twins, critic_rates, taken, twins_of
-from lobsdice.algorithms.networks import Features, PolicyNet, Scalar, make_policy
+from lobsdice.algorithms.networks import Features, PolicyNet, Scalar
 from lobsdice.algorithms.registry import register
 from lobsdice.data.prepare import Observations, Transitions
 from lobsdice.data.spaces import ActionSpace
@@ -66,7 +66,7 @@ class Scoring(ActorCritic):
         k_critic, k_value, k_policy = jax.random.split(key, 3)
         critic = twins_of(k_critic, self.seen_size(state_size, space), self.width)
         value = Scalar(k_value, state_size, self.width)
-        return Nets(critic, critic, value, make_policy(k_policy, state_size, space, self.width))
+        return Nets(critic, critic, value, self.make_policy(k_policy, state_size, space))
 
     def seen_size(self, state_size: int, space: ActionSpace) -> int:
         """The number of inputs of the critics."""

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from lobsdice.algorithms.base import Defaults, at_least, hyperparameters, one_of
+from lobsdice.algorithms.acting import Acting
+from lobsdice.algorithms.base import at_least, hyperparameters, one_of
 from lobsdice.equations.duals import Values
 from lobsdice.equations.rewards import nearest_reward, transport_reward
 from lobsdice.rewards.kinds import Nearest, Ratio, Recorded, Reward, Transport
@@ -29,7 +30,7 @@ class Worth(NamedTuple):
 
 
 @hyperparameters
-class Scored(Defaults):
+class Scored(Acting):
     """The choice of a reward."""
 
     shown_as: ClassVar[str] = "reward"
@@ -45,8 +46,6 @@ class Scored(Defaults):
     """Compare states in the units of the files. Otherwise they are normalised."""
     ratio_steps: int = at_least(1, default=50_000)
     """Gradient steps of the discriminator, before the policy's own; for rewards from one."""
-    width: int = at_least(1, default=256)
-    """Units in each of the two hidden layers of every network."""
 
     @property
     def scored_by(self) -> Any:

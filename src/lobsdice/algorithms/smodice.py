@@ -62,7 +62,7 @@ class SMODICE(Directed):
     """Use the χ² divergence instead of KL. The paper has both."""
 
     def init(self, key: Key[Array, ""], state_size: int, space: ActionSpace) -> Nets:
-        fresh = make_nets(key, state_size, state_size, space, self.width)
+        fresh = make_nets(self, key, state_size, state_size, space)
         return self.with_target(Nets(*fresh))
 
     def seen(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> tuple[Rows, Rows]:

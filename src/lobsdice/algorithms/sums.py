@@ -18,7 +18,6 @@ from jaxtyping import Array, Float, Int, Key
 from lobsdice.algorithms.base import Metrics, at_least, hyperparameters, within
 from lobsdice.algorithms.batch import Batch
 from lobsdice.algorithms.cloning import cloning_loss
-from lobsdice.algorithms.networks import make_policy
 from lobsdice.algorithms.scored import Scored
 from lobsdice.data.prepare import Transitions
 from lobsdice.data.spaces import ActionSpace
@@ -58,7 +57,7 @@ class EpisodeSums(Scored):
         return "after an end its state repeats for ever"
 
     def init(self, key: Key[Array, ""], state_size: int, space: ActionSpace) -> Nets:
-        return Nets(make_policy(key, state_size, space, self.width))
+        return Nets(self.make_policy(key, state_size, space))
 
     @property
     def draws(self) -> bool:

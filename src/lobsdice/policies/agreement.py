@@ -11,7 +11,7 @@ from lobsdice.errors import LobsDICEError
 from lobsdice.policies.policy import Policy
 
 #: The largest difference allowed: of actions, as a share of their range; of the scores of discrete
-#: actions, as a share of the largest score.
+#: actions and of the components of a mixture, as a share of the largest score.
 AGREEMENT = 1e-5
 
 #: Beyond this many standard deviations from the mean the allowed difference grows in proportion:
@@ -54,7 +54,11 @@ def draw_noise(policy: Policy, seed: int, count: int) -> Rows:
     """The noise that the policy draws for `count` observations."""
     space, random = policy.action_space, np.random.default_rng(seed)
     if isinstance(space, Box):
-        return random.standard_normal((count, space.size), np.float32)
+        normal = random.standard_normal((count, space.size), np.float32)
+        if policy.components == 1:
+            return normal
+        gumbel = random.gumbel(size=(count, policy.components)).astype(np.float32)
+        return np.concatenate([normal, gumbel], axis=1)
     return random.gumbel(size=(count, space.n)).astype(np.float32)
 
 
@@ -78,6 +82,8 @@ def difference(policy: Policy, observations: Rows, actions: np.ndarray, seed: in
     random = None if seed is None else np.random.default_rng(seed)
     if isinstance(policy.action_space, Discrete):
         errors = _in_score(policy.action_space, policy.scores(observations, random), actions)
+    elif policy.components > 1:
+        errors = _in_options(policy.action_space, *policy.options(observations, random), actions)
     else:
         errors = _in_range(policy.action_space, policy.act(observations, random), actions)
     if errors is None:
@@ -96,6 +102,23 @@ def _in_range(space: Box, expected, actions: np.ndarray) -> PerRow | None:
     return np.maximum(errors / (high - low), 0).max(axis=1)
 
 
+def _in_options(
+    space: Box, scores: np.ndarray, options: np.ndarray, actions: np.ndarray
+) -> PerRow | None:
+    """The distance from the action of a component, or its loss in score, if that is larger.
+
+    The component is the one for which that is smallest. So an action may be that of any component
+    whose score equals the highest one but for rounding, and must be that of one of them.
+    """
+    errors = []
+    for i in range(scores.shape[-1]):
+        apart = _in_range(space, options[:, i], actions)
+        if apart is None:
+            return None
+        errors.append(np.maximum(apart, _lost(scores, scores[:, i])))
+    return np.min(errors, axis=0)
+
+
 def _in_score(space: Discrete, scores: np.ndarray, actions: np.ndarray) -> PerRow | None:
     """The loss in score against the policy's own actions; small if rounding broke a tie."""
     if actions.shape != scores.shape[:-1] or actions.dtype != np.int64:
@@ -104,4 +127,9 @@ def _in_score(space: Discrete, scores: np.ndarray, actions: np.ndarray) -> PerRo
     if len(space.outside(actions)):
         return None
     chosen = np.take_along_axis(scores, actions[:, None], axis=1)[:, 0]
+    return _lost(scores, chosen)
+
+
+def _lost(scores: np.ndarray, chosen: np.ndarray) -> PerRow:
+    """The loss of scores against the highest ones, as a share of the largest."""
     return (scores.max(axis=1) - chosen) / np.maximum(np.abs(scores).max(axis=1), 1)

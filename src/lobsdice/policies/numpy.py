@@ -72,6 +72,24 @@ def _action(output, random):
 
 """
 
+MIXTURE = """\
+def _action(output, random):
+    scores, moments = output[..., -{count}:], output[..., :-{count}]
+    mean, log_std = np.split(moments.reshape(*scores.shape[:-1], 2 * {count}, -1), 2, axis=-2)
+    if random is not None:
+        shape = (*mean.shape[:-2], mean.shape[-1])
+        noise = random.standard_normal(shape, np.float32)
+        scores = scores + random.gumbel(size=scores.shape)
+    which = scores.argmax(axis=-1)[..., None, None]
+    mean, log_std = (np.take_along_axis(x, which, axis=-2).squeeze(-2) for x in (mean, log_std))
+    x = np.clip(mean, {mean_low}, {mean_high})
+    if random is not None:
+        x = x + np.exp(np.clip(log_std, {std_low}, {std_high})) * noise
+    return np.minimum(np.maximum(CENTRE + HALF * np.tanh(x), LOW), HIGH)
+
+
+"""
+
 DISCRETE = """\
 def _action(output, random):
     if random is not None:
@@ -142,9 +160,10 @@ def to_source(policy: Policy) -> str:
         space=json.dumps(space.to_json()),
         actions=_answer(space),
     )
-    limits = dict(zip(("std_low", "std_high"), LOG_STD_BOUNDS, strict=True))
+    limits: dict[str, float] = dict(zip(("std_low", "std_high"), LOG_STD_BOUNDS, strict=True))
+    limits |= {"mean_low": -MEAN_BOUND, "mean_high": MEAN_BOUND, "count": policy.components}
     discrete = NAMED if space.names else DISCRETE
-    act = BOX.format(mean_low=-MEAN_BOUND, mean_high=MEAN_BOUND, **limits) if box else discrete
+    act = (BOX if policy.components == 1 else MIXTURE).format(**limits) if box else discrete
     arrays = {"MEAN": normaliser.mean, "SCALE": normaliser.scale}
     if box:
         arrays |= {name.upper(): array for name, array in policy.bounds._asdict().items()}

@@ -2,7 +2,9 @@
 
 observation  float32 [batch, width]
 noise        float32 [batch, size], only for stochastic policies: standard normal for actions
-             in a box, standard Gumbel (-log(-log(u)), u uniform in (0, 1)) for discrete ones
+             in a box, standard Gumbel (-log(-log(u)), u uniform in (0, 1)) for discrete ones;
+             for a mixture of Gaussians both, a normal one for each coordinate and then a Gumbel
+             one for each component
 action       float32 [batch, size], or int64 [batch]
 """
 
@@ -59,7 +61,7 @@ def to_onnx(policy: Policy, *, stochastic: bool = False) -> Any:
     onnx = _require("onnx")
     graph = Graph(onnx)
     if isinstance(policy.action_space, Box):
-        _add_box(graph, policy, policy.action_space, stochastic)
+        _add_box(graph, policy, stochastic)
     else:
         _add_discrete(graph, policy, stochastic)
     model = onnx.helper.make_model(
@@ -77,6 +79,8 @@ def to_onnx(policy: Policy, *, stochastic: bool = False) -> Any:
 def metadata(policy: Policy, stochastic: bool) -> dict[str, str]:
     """The metadata of the file."""
     kind = "standard normal" if isinstance(policy.action_space, Box) else "standard Gumbel"
+    if policy.components > 1:
+        kind = f"{policy.action_space.feature_size} standard normal, then standard Gumbel"
     return {
         "lobsdice_version": __version__,
         "observation_size": str(len(policy.normaliser.mean)),
@@ -124,6 +128,17 @@ class Graph:
         self.constants.append(self.onnx.numpy_helper.from_array(array, name))
         return name
 
+    def whole(self, name: str, values: Sequence[int]) -> str:
+        """A constant of whole numbers."""
+        array = np.array(values, np.int64)
+        self.constants.append(self.onnx.numpy_helper.from_array(array, name))
+        return name
+
+    def columns(self, x: str, first: int, stop: int, *, to: str) -> str:
+        """Some of the columns of a matrix."""
+        ends = (self.whole(f"{to}_{i}", [n]) for i, n in enumerate((first, stop, 1)))
+        return self.add("Slice", x, *ends, to=to)
+
     def affine(self, x: str, weight: np.ndarray, bias: np.ndarray, *, to: str) -> str:
         names = self.constant(f"{to}_weight", weight), self.constant(f"{to}_bias", bias)
         return self.add("Gemm", x, *names, to=to)
@@ -148,16 +163,49 @@ def _add_hidden(graph: Graph, policy: Policy) -> str:
     return x
 
 
-def _add_box(graph: Graph, policy: Policy, box: Box, stochastic: bool) -> None:
-    hidden, (weight, bias), n = _add_hidden(graph, policy), policy.layers()[-1], box.size
-    x = graph.affine(hidden, weight[:, :n], bias[:n], to="location")
-    x = graph.clipped(x, -MEAN_BOUND, MEAN_BOUND, to="location_clipped")
+def _add_box(graph: Graph, policy: Policy, stochastic: bool) -> None:
+    hidden, noise = _add_hidden(graph, policy), "noise"
+    moments = _moments(graph, policy, hidden, stochastic)
+    if policy.components > 1:
+        moments = _chosen(graph, policy, hidden, moments, stochastic)
+        if stochastic:
+            noise = graph.columns("noise", 0, policy.action_space.feature_size, to="normal")
+    x = graph.clipped(moments[0], -MEAN_BOUND, MEAN_BOUND, to="location_clipped")
     if stochastic:
-        spread = graph.affine(hidden, weight[:, n:], bias[n:], to="log_std")
-        spread = graph.clipped(spread, *LOG_STD_BOUNDS, to="log_std_clipped")
+        spread = graph.clipped(moments[1], *LOG_STD_BOUNDS, to="log_std_clipped")
         spread = graph.add("Exp", spread, to="std")
-        spread = graph.add("Mul", spread, "noise", to="deviation")
+        spread = graph.add("Mul", spread, noise, to="deviation")
         x = graph.add("Add", x, spread, to="drawn")
+    _add_units(graph, policy, x)
+
+
+def _moments(graph: Graph, policy: Policy, hidden: str, stochastic: bool) -> list[str]:
+    """The locations and, if stochastic, the log deviations of all components."""
+    n = policy.action_space.feature_size * policy.components
+    weight, bias = policy.layers()[-1]
+    places = {"location": slice(n), "log_std": slice(n, 2 * n)}
+    wanted = places if stochastic else ["location"]
+    return [graph.affine(hidden, weight[:, places[x]], bias[places[x]], to=x) for x in wanted]
+
+
+def _chosen(
+    graph: Graph, policy: Policy, hidden: str, found: Sequence[str], stochastic: bool
+) -> list[str]:
+    """The entries of the component with the highest score."""
+    size, count = policy.action_space.feature_size, policy.components
+    weight, bias = policy.layers()[-1]
+    scores = graph.affine(hidden, weight[:, -count:], bias[-count:], to="scores")
+    if stochastic:
+        gumbel = graph.columns("noise", size, size + count, to="gumbel")
+        scores = graph.add("Add", scores, gumbel, to="noisy_scores")
+    which = graph.add("ArgMax", scores, to="which", axis=-1, keepdims=1)
+    shape = graph.whole("by_component", [-1, count, size])
+    apart = [graph.add("Reshape", x, shape, to=f"{x}_apart") for x in found]
+    return [graph.add("GatherND", x, which, to=f"{x}_chosen", batch_dims=1) for x in apart]
+
+
+def _add_units(graph: Graph, policy: Policy, x: str) -> None:
+    """Add the tanh, and the map to the user's units."""
     x = graph.add("Tanh", x, to="inner_action")
     bounds = policy.bounds
     x = graph.add("Mul", x, graph.constant("half", bounds.half), to="scaled")
@@ -176,7 +224,8 @@ def _add_discrete(graph: Graph, policy: Policy, stochastic: bool) -> None:
 def _inputs(onnx: Any, policy: Policy, stochastic: bool) -> list[Any]:
     widths = {"observation": len(policy.normaliser.mean)}
     if stochastic:
-        widths["noise"] = policy.action_space.feature_size
+        chances = policy.components if policy.components > 1 else 0
+        widths["noise"] = policy.action_space.feature_size + chances
     kind = onnx.TensorProto.FLOAT
     return [
         onnx.helper.make_tensor_value_info(name, kind, ["batch", width])

@@ -72,15 +72,41 @@ class Policy:
         """The same as a number where actions have names, as environments take it."""
         if isinstance(self.action_space, Discrete):
             return self.scores(observation, random).argmax(axis=-1)
+        if self.components > 1:
+            scores, actions = self.options(observation, random)
+            which = scores.argmax(axis=-1)[..., None, None]
+            return np.take_along_axis(actions, which, axis=-2).squeeze(-2)
         output = self._network(observation)
         size = output.shape[-1] // 2
         mean = np.clip(output[..., :size], -MEAN_BOUND, MEAN_BOUND)
         if random is not None:
             std = np.exp(np.clip(output[..., size:], *LOG_STD_BOUNDS))
             mean = mean + std * random.standard_normal(mean.shape, np.float32)
+        return self._in_units(mean)
+
+    def options(
+        self, observation, random: np.random.Generator | None = None
+    ) -> tuple[Float[np.ndarray, "*n components"], Float32[np.ndarray, "*n components action"]]:
+        """The scores of a mixture's components, and the action of each.
+
+        The score is the log share up to a constant, plus noise if random; the highest one acts.
+        """
+        output, count = self._network(observation), self.components
+        scores, moments = output[..., -count:], output[..., :-count]
+        mean, log_std = np.split(moments.reshape(*scores.shape[:-1], 2 * count, -1), 2, axis=-2)
+        mean = np.clip(mean, -MEAN_BOUND, MEAN_BOUND)
+        if random is not None:
+            # One draw for all components: only one of them acts.
+            noise = random.standard_normal((*mean.shape[:-2], 1, mean.shape[-1]), np.float32)
+            mean = mean + np.exp(np.clip(log_std, *LOG_STD_BOUNDS)) * noise
+            scores = scores + random.gumbel(size=scores.shape)
+        return scores, self._in_units(mean)
+
+    def _in_units(self, inner: np.ndarray) -> Float32[np.ndarray, "*n action"]:
+        """Actions in the user's units, from numbers before the tanh."""
         centre, half, low, high = self.bounds
         # Rounding may put the sum a last digit beyond a bound, which Gymnasium's spaces refuse.
-        return np.minimum(np.maximum(centre + half * np.tanh(mean), low), high)
+        return np.minimum(np.maximum(centre + half * np.tanh(inner), low), high)
 
     def __repr__(self) -> str:
         names = self.normaliser.names
@@ -130,6 +156,11 @@ class Policy:
     def layers(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """The weights and biases of each layer, for exports."""
         return list(zip(self.weights, self.biases, strict=True))
+
+    @cached_property
+    def components(self) -> int:
+        """The number of Gaussians of a policy of continuous actions; 1 for discrete ones."""
+        return _components(self.action_space, self.biases[-1].size)
 
     @cached_property
     def bounds(self) -> Bounds:
@@ -198,16 +229,31 @@ def _names(found: Any) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _components(space: ActionSpace, outputs: int) -> int:
+    """The number of components of a policy with so many outputs; raise if there is none such.
+
+    One Gaussian needs a mean and a deviation for each coordinate. A mixture needs these and a share
+    for each component, so that no number of outputs has two meanings.
+    """
+    alone = 2 * space.size if isinstance(space, Box) else space.n
+    if outputs == alone:
+        return 1
+    count, rest = divmod(outputs, alone + 1)
+    if isinstance(space, Discrete) or rest or count < 2:
+        raise ValueError("its arrays do not fit each other")
+    return count
+
+
 def _check(policy: Policy) -> None:
     """Raise unless the arrays fit each other: a file may have been edited."""
-    normaliser, space = policy.normaliser, policy.action_space
-    outputs = 2 * space.size if isinstance(space, Box) else space.n
+    normaliser = policy.normaliser
     width = len(normaliser.mean)
     sizes = [width, *(b.size for b in policy.biases)]
     wanted = [*pairwise(sizes), *((n,) for n in sizes[1:]), (width,), (width,)]
     arrays = (*policy.weights, *policy.biases, normaliser.mean, normaliser.scale)
-    if [x.shape for x in arrays] != wanted or len(sizes) < 2 or sizes[-1] != outputs:
+    if [x.shape for x in arrays] != wanted or len(sizes) < 2:
         raise ValueError("its arrays do not fit each other")
+    _components(policy.action_space, sizes[-1])
     if len(normaliser.names) not in (0, width):
         raise ValueError(f"it has {len(normaliser.names)} names for {width} observed numbers")
     if not all(x.dtype == np.float32 and np.isfinite(x).all() for x in arrays):
