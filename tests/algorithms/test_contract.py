@@ -402,3 +402,13 @@ def test_every_algorithm_has_a_page_with_its_source_its_objective_and_when_to_us
         assert all(paper in page for paper in re.findall(r"\d{4}\.\d{5}", kind.citation)), name
         for heading in ("When to use it", "Options", "Where we differ"):
             assert f"\n## {heading}" in body, (name, heading)
+
+
+def test_all_parts_of_a_policy_of_several_gaussians_learn():
+    for name in ("opolo", "lobsdice"):
+        algorithm = replace(small(ALGORITHMS[name]), components=2)
+        before, after_it = started(algorithm), outcome(Member(algorithm), datas=[noise_data()])
+        last = before.policy.net.biases[-1]
+        assert last.shape == (2 * (2 * DATA.action_space.feature_size + 1),)
+        moved = np.asarray(after_it.policy.net.biases[-1][0]) != np.asarray(last)
+        assert moved.all(), name  # means, deviations and shares
