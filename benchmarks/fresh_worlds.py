@@ -1,4 +1,4 @@
-"""Eleven worlds for benchmarks/selection.py that took no part in the choice of its estimates.
+"""Eleven worlds for benchmarks/selection.py, made to test what was chosen on the built-in ones.
 
 Five are Gymnasium's and six are small simulators. Each has a scripted demonstrator, and bad
 controllers that the logs hold too. Where an episode can succeed, its return is 1 if it does.

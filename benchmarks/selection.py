@@ -57,7 +57,7 @@ from lobsdice.training.rehearsal.verdict import (
 )
 
 #: The worlds of each role, fixed before any of their results. No family of worlds both chooses and
-#: reports. The last worlds check what was chosen after the report.
+#: reports. The last worlds, the fresh ones and those after check what was chosen after each report.
 ROLES = {
     "choosing": ("grid", "grid-noisy", "reach", "reach-noisy", "hopper", "hopper-noisy"),
     "reporting": (
