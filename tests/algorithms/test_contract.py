@@ -406,7 +406,8 @@ def test_every_algorithm_has_a_page_with_its_source_its_objective_and_when_to_us
 
 def test_all_parts_of_a_policy_of_several_gaussians_learn():
     for name in ("opolo", "lobsdice"):
-        algorithm = replace(small(ALGORITHMS[name]), components=2)
+        made: Any = small(ALGORITHMS[name])
+        algorithm = replace(made, components=2)
         before, after_it = started(algorithm), outcome(Member(algorithm), datas=[noise_data()])
         last = before.policy.net.biases[-1]
         assert last.shape == (2 * (2 * DATA.action_space.feature_size + 1),)

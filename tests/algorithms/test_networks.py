@@ -1,6 +1,7 @@
 """What policy heads say of actions: how they draw, average and describe them."""
 
 from itertools import pairwise
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -270,11 +271,11 @@ def test_a_mixture_finds_a_mode_where_one_gaussian_takes_the_middle():
     actions = jnp.where(jnp.arange(64)[:, None] % 2 == 0, 0.8, -0.8)
     space = Box((-1.0,), (1.0,))
 
-    def learned(components):
-        head = make_policy(jax.random.key(0), 3, space, 32, components)
+    def learned(components) -> Any:
+        head: Any = make_policy(jax.random.key(0), 3, space, 32, components)
         adam = optax.adam(0.01)
 
-        def step(carry, _):
+        def step(carry: Any, _):
             head, state = carry
             slope = jax.grad(lambda head: -jnp.mean(head.log_prob(rows, actions)))(head)
             updates, state = adam.update(slope, state)
