@@ -95,7 +95,7 @@ def test_a_part_has_the_sizes_and_hyperparameters_that_it_was_given(tmp_path, mo
     def spy(kind, grid, plan, folder, *, executor):
         seen[kind] = grid, plan, folder
 
-    monkeypatch.setattr(methods.control, "experiment", spy)
+    monkeypatch.setattr("lobsdice.experiments.methods.control.experiment", spy)
     monkeypatch.setattr(methods, "write_tables", lambda *arguments: [])
     given = {"expert": 30, "conditions": ("few-5",), "every": 10, "set": ("width=8",)}
     extent = Extent(kinds=("mixtures", "mujoco"), env=("hopper",), steps=20, **given)

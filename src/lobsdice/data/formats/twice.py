@@ -48,6 +48,6 @@ def _cells(table: pa.Table, rows: Rows) -> list[list[Any]]:
 def _origins(first: Rows, again: Rows) -> Rows:
     """The rows that are kept: of three equal rows, the third repeats the first."""
     origin: dict[int, int] = {}
-    for kept, row in zip(first.tolist(), again.tolist(), strict=True):
-        origin[row] = int(origin.get(kept, kept))
-    return np.array([origin[row] for row in again.tolist()], np.int64)
+    for kept, row in zip(map(int, first), map(int, again), strict=True):
+        origin[row] = origin.get(kept, kept)
+    return np.array([origin[int(row)] for row in again], np.int64)
