@@ -177,7 +177,7 @@ def audit(expert: Episodes, offline: Episodes) -> Audit:
         ends=ends,
         units=different_units(expert, offline),
         targets=targets(offline),
-        advice=advise(verdict, offline),
+        advice=advise(verdict, offline, uncovered=share),
         expert=described[0],
         offline=described[1],
     )

@@ -13,6 +13,8 @@ Verdict = Literal["covered", "partly covered", "not covered"]
 FIRST, BESIDE = "lobsdice", "nearest_trajectory"
 #: Logged episodes with fewer steps in the middle say little about what follows a step.
 FEWEST_STEPS = 10
+#: With a larger share of uncovered transitions, no logged episode does the whole task.
+MOST = 0.5
 
 
 class Advice(NamedTuple):
@@ -29,14 +31,17 @@ class Advice(NamedTuple):
         return f"{', then '.join(self.methods) or 'none'}: {self.reason}"
 
 
-def advise(verdict: Verdict, offline: Episodes) -> Advice:
-    """The methods to train on data with this verdict."""
+def advise(verdict: Verdict, offline: Episodes, *, uncovered: float) -> Advice:
+    """The methods to train on data with this verdict and this share of uncovered transitions."""
     if verdict == "not covered":
         return Advice([], "no method learns what the logs do not show; record other logs")
     if np.median(offline.lengths) < FEWEST_STEPS:
         return Advice([FIRST], "methods that look along logged episodes need longer ones")
     if differs_between_episodes(offline).any():
         return Advice([FIRST], "by far the most successful one where each episode has its own goal")
+    if uncovered > MOST:
+        reason = "the logs hardly show what is demonstrated, and it imitates the best of them"
+        return Advice([BESIDE], reason)
     if offline.terminated.any():
         return Advice([FIRST, BESIDE], "the most successful ones in worlds that end, and level")
     return Advice([FIRST, BESIDE], "no method was ahead of the first on tasks without an end")
