@@ -7,7 +7,6 @@ import pytest
 
 from lobsdice.data.files import write_csv
 from lobsdice.errors import LobsDICEError
-from lobsdice.experiments import tuned
 from lobsdice.experiments.comparisons import ALL
 from lobsdice.experiments.tuned import (
     ANY,
@@ -21,6 +20,7 @@ from lobsdice.experiments.tuned import (
     write_tables,
 )
 from lobsdice.training.folder import read_rows
+from lobsdice.training.rehearsal.rehearse import rehearse_policies
 
 TOY = Tuning(
     methods=("nearest_trajectory", "bco"),
@@ -96,13 +96,13 @@ def test_an_experiment_is_rehearsed_once_and_leaves_its_tables(tmp_path, monkeyp
     methods = {row["method"] for row in read_table(tmp_path / "tuned.csv")}
     assert methods == {*TOY.methods, ANY, ALL}
 
-    counts, original = [], tuned.rehearse_policies
+    counts, original = [], rehearse_policies
 
     def spy(world, policies, *others, **options):
         counts.append(len(policies))
         return original(world, policies, *others, **options)
 
-    monkeypatch.setattr(tuned, "rehearse_policies", spy)
+    monkeypatch.setattr("lobsdice.experiments.tuned.rehearse_policies", spy)
     experiment(TOY, tmp_path)
     assert not counts and read_measures(tmp_path) == before
     rows = read_rows(tmp_path / "measures.csv")
