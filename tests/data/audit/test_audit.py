@@ -65,16 +65,16 @@ def test_methods_are_advised_unless_the_logs_lack_what_is_shown(offline):
 
     names = advise("partly covered", offline, uncovered=0.2).methods
     assert names == ["lobsdice", "nearest_trajectory"] and set(names) <= set(ALGORITHMS)
-    assert advise("covered", walks(40, seed=0, length=5), uncovered=0).methods == ["lobsdice"]
+    assert advise("covered", walks(40, seed=0, length=5), uncovered=0.0).methods == ["lobsdice"]
     mostly = advise("partly covered", offline, uncovered=0.6)
     assert mostly.methods == ["nearest_trajectory"] and "hardly show" in mostly.reason
     nothing = advise("not covered", offline, uncovered=0.95)
     assert nothing.methods == [] and nothing.sentence.startswith("none: no method learns")
     ended = replace(offline, terminated=np.ones(len(offline), bool))
-    assert "worlds that end" in advise("covered", ended, uncovered=0).reason
+    assert "worlds that end" in advise("covered", ended, uncovered=0.0).reason
     goals = np.repeat(np.arange(len(offline)), offline.lengths + 1)  # one for each episode
     aiming = np.concatenate([offline.observations, goals[:, None]], axis=1, dtype=np.float32)
-    advice = advise("covered", replace(offline, observations=aiming), uncovered=0)
+    advice = advise("covered", replace(offline, observations=aiming), uncovered=0.0)
     assert advice.methods == ["lobsdice"] and "its own goal" in advice.reason
 
 

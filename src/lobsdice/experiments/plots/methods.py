@@ -26,7 +26,7 @@ def methods(means: Path, tasks: Path) -> Figure:
     heights = [down * (1 + 0.2 * count), 1.8 + 0.22 * count]
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(wide, sum(heights)), layout="constrained")
-        (above,), (below,) = figure.subfigures(2, 1, squeeze=False, height_ratios=heights)
+        above, below = figure.subfigures(2, 1, height_ratios=heights, squeeze=False).ravel()
         panels = above.subplots(down, across, squeeze=False).ravel()
         for panel, kind in zip(panels, kinds, strict=False):
             _bars(panel, [row for row in rows if row["kind"] == kind], look)
