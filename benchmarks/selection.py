@@ -482,7 +482,7 @@ def recommendations(worlds: Sequence[dict[str, np.ndarray]]) -> str:
 
 
 def warnings_of(worlds: Sequence[dict[str, np.ndarray]]) -> str:
-    """How often nothing is recommended, in lists of eight with a working policy and in others."""
+    """The share of lists of eight without a recommendation: with a working policy, and without."""
     silent: dict[bool, list[bool]] = {True: [], False: []}
     for world in worlds:
         for some in lists_of(len(world["score"])):

@@ -1,4 +1,4 @@
-"""How near the logs begin to what is demonstrated.
+"""The distance of the logs' first states from what is demonstrated.
 
 A policy starts where logged episodes start. If no demonstration comes near there, nothing shows
 which way leads on, although the logs may cover every demonstrated step.

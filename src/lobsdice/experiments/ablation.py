@@ -25,12 +25,13 @@ from lobsdice.executors.job import Executor
 from lobsdice.experiments.arms import PAPER, published
 from lobsdice.experiments.comparisons import compare
 from lobsdice.experiments.control import experiment as control
-from lobsdice.experiments.control.grid import Grid, Plan, check_names
+from lobsdice.experiments.control.grid import Grid, check_names
 from lobsdice.experiments.endings import experiment as endings
-from lobsdice.experiments.endings.settings import Choice, Settings
+from lobsdice.experiments.endings.settings import Choice
 from lobsdice.experiments.methods import Tasks, by_task, collect, markdown, means
 from lobsdice.experiments.plots import common
 from lobsdice.experiments.plots.ablation import ablation as plot_ablation
+from lobsdice.experiments.runs import Runs
 
 #: The kinds of tasks.
 KINDS = ("endings", "mujoco")
@@ -61,7 +62,7 @@ class Departure(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Extent:
+class Extent(Runs):
     """The part to run. The same command continues and extends the experiments of a part."""
 
     kinds: tuple[str, ...] = KINDS
@@ -78,22 +79,6 @@ class Extent:
     """MuJoCo environments."""
     sizes: tuple[int, ...] = (500,)
     """Numbers of medium and of random episodes in the logs of MuJoCo, one mixture for each."""
-    seeds: int = 5
-    """Runs with the seeds 0, 1, ..., each with demonstrations and logs of its own."""
-
-    steps: int = 100_000
-    """Gradient steps of a run."""
-    endings_steps: int = 20_000
-    """Gradient steps of a run in the worlds that end."""
-    every: int | None = None
-    """Steps between evaluations (default: half of the steps in the worlds that end, elsewhere about
-    a fiftieth)."""
-    episodes: int = 100
-    """Episodes of an evaluation in the worlds that end; elsewhere ten."""
-    batch_size: int = 512
-    """Batch size: rows of each part of the data in a step."""
-    set: tuple[str, ...] = ()
-    """Other hyperparameters of all arms, such as width=64, for a small part of the table."""
 
     def __post_init__(self):
         check_names("kind of tasks", self.kinds, KINDS)
@@ -132,28 +117,12 @@ def experiment(extent: Extent, folder: Path, *, executor: Executor | None = None
         if kind == "endings":
             choice = Choice(worlds=extent.worlds, algorithms=arms, seeds=extent.seeds)
             endings.experiment(
-                choice, _settings(extent), folder / kind, executor=executor, exact=False
+                choice, extent.settings(), folder / kind, executor=executor, exact=False
             )
         else:
             grid = Grid(extent.env, arms, extent.seeds, extent.sizes)
-            control.experiment(kind, grid, _plan(extent), folder / kind, executor=executor)
+            control.experiment(kind, grid, extent.plan(), folder / kind, executor=executor)
     return write_tables(folder)
-
-
-def _settings(extent: Extent) -> Settings:
-    return Settings(
-        steps=extent.endings_steps,
-        every=extent.every or max(1, extent.endings_steps // 2),
-        episodes=extent.episodes,
-        batch_size=extent.batch_size,
-        set=extent.set,
-    )
-
-
-def _plan(extent: Extent) -> Plan:
-    return Plan(
-        steps=extent.steps, batch_size=extent.batch_size, every=extent.every, set=extent.set
-    )
 
 
 def write_tables(folder: Path) -> list[Path]:

@@ -24,12 +24,13 @@ from lobsdice.executors.job import Executor
 from lobsdice.experiments import statistics
 from lobsdice.experiments.comparisons import ALL, cells, compare, over_tasks, stack
 from lobsdice.experiments.control import experiment as control
-from lobsdice.experiments.control.grid import Grid, Plan, check_names, task_of
+from lobsdice.experiments.control.grid import Grid, check_names, task_of
 from lobsdice.experiments.control.trials import SCORES
 from lobsdice.experiments.endings import experiment as endings
-from lobsdice.experiments.endings.settings import SUCCESSFUL, Choice, Settings
+from lobsdice.experiments.endings.settings import SUCCESSFUL, Choice
 from lobsdice.experiments.plots import common
 from lobsdice.experiments.plots.methods import methods as plot_methods
+from lobsdice.experiments.runs import Runs
 from lobsdice.training.folder import read_rows
 
 #: The kinds of tasks, the most telling first.
@@ -53,7 +54,7 @@ Tasks = dict[str, dict[int, float]]
 
 
 @dataclass(frozen=True)
-class Extent:
+class Extent(Runs):
     """The part to run. The same command continues and extends the experiments of a part."""
 
     kinds: tuple[str, ...] = KINDS
@@ -72,23 +73,6 @@ class Extent:
     """Expert episodes in the logs of the other kinds (default: 100, and 400 for halfcheetah)."""
     conditions: tuple[str, ...] = Grid().conditions
     """Conditions of the mixtures: few-20, few-5, none, fragments, noisy."""
-    seeds: int = 5
-    """Runs with the seeds 0, 1, ..., each with demonstrations and logs of its own."""
-
-    steps: int = 100_000
-    """Gradient steps of a run."""
-    endings_steps: int = 20_000
-    """Gradient steps of a run in the worlds that end."""
-    every: int | None = None
-    """Steps between evaluations (default: half of the steps in the worlds that end, elsewhere about
-    a fiftieth)."""
-    episodes: int = 100
-    """Episodes of an evaluation in the worlds that end; elsewhere ten."""
-    batch_size: int = 512
-    """Batch size: rows of each part of the data in a step."""
-    set: tuple[str, ...] = ()
-    """Hyperparameters such as width=64, for every method that has them: for a small part of the
-    table."""
     beside: tuple[Path, ...] = ()
     """Folders of parts of this experiment that have other settings, such as fewer seeds. The tables
     have their runs as well, each folder as a kind of tasks of its own name."""
@@ -112,23 +96,13 @@ def experiment(extent: Extent, folder: Path, *, executor: Executor | None = None
                 worlds=extent.worlds, algorithms=extent.methods(kind), seeds=extent.seeds
             )
             endings.experiment(
-                choice, _settings(extent), folder / kind, executor=executor, exact=False
+                choice, extent.settings(), folder / kind, executor=executor, exact=False
             )
         else:
             control.experiment(
-                kind, _grid_of(extent, kind), _plan(extent), folder / kind, executor=executor
+                kind, _grid_of(extent, kind), extent.plan(), folder / kind, executor=executor
             )
     return write_tables(folder, extent.beside)
-
-
-def _settings(extent: Extent) -> Settings:
-    return Settings(
-        steps=extent.endings_steps,
-        every=extent.every or max(1, extent.endings_steps // 2),
-        episodes=extent.episodes,
-        batch_size=extent.batch_size,
-        set=extent.set,
-    )
 
 
 def _grid_of(extent: Extent, kind: str) -> Grid:
@@ -140,12 +114,6 @@ def _grid_of(extent: Extent, kind: str) -> Grid:
         sizes,
         expert=extent.expert,
         conditions=extent.conditions,
-    )
-
-
-def _plan(extent: Extent) -> Plan:
-    return Plan(
-        steps=extent.steps, batch_size=extent.batch_size, every=extent.every, set=extent.set
     )
 
 

@@ -79,12 +79,12 @@ class Verdict:
 
     @property
     def objections(self) -> list[str]:
-        """What speaks against trying the policy; nothing if it works."""
+        """The reasons not to try the policy; none if it works."""
         return objections(asdict(self))
 
     @property
     def rank(self) -> tuple[bool, float]:
-        """By this policies are compared; larger is better."""
+        """The order of policies: larger is better."""
         return self.works, self.score
 
     @property
@@ -152,7 +152,7 @@ def recommended(facts: dict[str, Any]) -> bool:
 
 
 def objections(facts: dict[str, Any]) -> list[str]:
-    """What speaks against trying the policy.
+    """The reasons not to try a policy.
 
     Where the model is guessing nothing is known of an end. A few such episodes say nothing against
     a policy, if all others end well. Where demonstrations differ much, all is near them; so the
