@@ -41,7 +41,7 @@ class Gentler:
 def with_gain(net: Net, gain: float) -> Net:
     """The policy whose mean before the tanh is multiplied by the gain."""
     *hidden, (weights, bias) = net
-    factors = np.repeat(np.float32([gain, 1.0]), len(bias) // 2)  # [mean, log_std]
+    factors = np.repeat(np.array([gain, 1.0], np.float32), len(bias) // 2)  # [mean, log_std]
     return [*hidden, (weights * factors, bias * factors)]
 
 
