@@ -57,6 +57,16 @@ def log_discounted_means(
     now, later = jnp.log1p(-gamma) + log_x, jnp.log(gamma)
     now = jnp.where(last, jnp.logaddexp(now, later + log_beyond), now)
     factor = jnp.where(last, -jnp.inf, later)
+    # The program takes seconds to compile, so that all lengths up to a power of two share one. The
+    # rows that are added are episodes of their own.
+    rows = len(now)
+    more = (0, (1 << (rows - 1).bit_length()) - rows)
+    return _chained(jnp.pad(factor, more, constant_values=-jnp.inf), jnp.pad(now, more))[:rows]
+
+
+@jax.jit
+def _chained(factor: Values, now: Values) -> Values:
+    """log G with G_t = exp(now_t) + exp(factor_t) G_{t+1}."""
 
     def joined(after, before):
         return before[0] + after[0], jnp.logaddexp(before[1], before[0] + after[1])
