@@ -51,7 +51,7 @@ def test_a_table_is_scaled_and_its_errors_are_sentences():
     np.testing.assert_array_equal(found.observations[:, 0], [10, 20, 30, 40, 50])
     with pytest.raises(LobsDICEError, match="no column tells the episodes apart"):
         Episodes.from_dataframe(TABLE, observation_columns=["x"])
-    with pytest.raises(LobsDICEError, match="a int is no table; give one of pandas"):
+    with pytest.raises(LobsDICEError, match="a value of type int is not a table; give one"):
         Episodes.from_dataframe(3)
 
 
@@ -144,7 +144,7 @@ def test_transitions_of_imitation_are_read():
 
 
 def test_something_without_transitions_is_a_sentence():
-    with pytest.raises(LobsDICEError, match="a object holds no transitions; give arrays"):
+    with pytest.raises(LobsDICEError, match="a value of type object holds no transitions; give"):
         Episodes.from_transitions(object())
     with pytest.raises(LobsDICEError, match="replay buffer is empty"):
         Episodes.from_transitions(buffer(0, full=False)[0])
@@ -207,5 +207,5 @@ def test_dictionaries_with_parts_of_observations_are_read():
 
 
 def test_something_without_observations_is_a_sentence():
-    with pytest.raises(LobsDICEError, match="episode 1: a int has no observations"):
+    with pytest.raises(LobsDICEError, match="episode 1: a value of type int has no observations"):
         Episodes.from_episodes([{"observations": ROWS}, 3])

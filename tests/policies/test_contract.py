@@ -91,7 +91,7 @@ def test_another_policy_takes_the_contract_over(tmp_path):
 @pytest.mark.parametrize(
     "facts, words",
     [
-        ({"units": {"y": "m"}}, "'y', which the policy does not know; grip"),
+        ({"units": {"y": "m"}}, "'y', which is no name of the policy; its names are: grip"),
         ({"rate": 0.0}, "`rate` is 0.0; it must be a positive number"),
         ({"rate": float("nan")}, "`rate` is nan"),
     ],

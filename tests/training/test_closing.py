@@ -12,7 +12,7 @@ from lobsdice.data.ends import never_near_an_end
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.prepare import prepare
 from lobsdice.data.recordings import Recordings
-from lobsdice.training.closing import closing, constant_error
+from lobsdice.training.closing import closing, error_of_constant
 from lobsdice.training.diagnostics import infer_actions
 from lobsdice.training.engine import Member
 from lobsdice.training.fleet import Fleet
@@ -21,7 +21,7 @@ from lobsdice.training.select import CRITERION
 
 EXPERT, LOGS = noise(60, seed=1), noise(120, seed=0)
 DATA = prepare(EXPERT, LOGS)
-CONSTANT = constant_error(DATA)
+CONSTANT = error_of_constant(DATA)
 
 
 def test_the_constant_action_with_the_least_error_is_the_mean():

@@ -214,7 +214,7 @@ def one_of(choices: Any, *, default: str) -> Any:
 
 
 def _check_kind(self: Any, name: str, kind: Any) -> None:
-    """Raise unless a number is one, and a whole number whole; 1e5 counts as the whole number."""
+    """Raise unless the value is a number, and a whole one where needed; 1e5 counts as whole."""
     value = getattr(self, name)
     if kind not in (int, float) or isinstance(value, jax.Array):
         return

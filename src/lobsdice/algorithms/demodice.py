@@ -23,6 +23,7 @@ from jaxtyping import Array, Float, Key
 
 from lobsdice.algorithms.base import Metrics, add_penalties, at_least, hyperparameters
 from lobsdice.algorithms.batch import Batch, at, blurred, state_actions
+from lobsdice.algorithms.cloning import cloning_loss
 from lobsdice.algorithms.dice import Dice, Nets, make_nets
 from lobsdice.algorithms.discriminator import ratio_loss
 from lobsdice.algorithms.registry import register
@@ -71,7 +72,7 @@ class DemoDICE(Dice):
         e = residual(r, nu, nu_next, self.gamma)
         nu_loss = dual(nu_init, e, gamma=self.gamma, alpha=self.alpha)
 
-        policy_loss = self.cloning_loss(nets.policy, batch, weights(e, alpha=self.alpha))
+        policy_loss = cloning_loss(nets.policy, batch, weights(e, alpha=self.alpha))
 
         losses = {"ratio_loss": r_loss, "nu_loss": nu_loss, "policy_loss": policy_loss}
         return add_penalties(losses, self.penalties(nets, batch, expert, offline, key), penalised)

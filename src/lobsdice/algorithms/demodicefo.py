@@ -23,6 +23,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.algorithms.base import Metrics, add_penalties, at_least, hyperparameters
 from lobsdice.algorithms.batch import Batch, at, blurred, state_actions
+from lobsdice.algorithms.cloning import cloning_loss
 from lobsdice.algorithms.dice import Dice
 from lobsdice.algorithms.discriminator import Discriminator, ratio_loss
 from lobsdice.algorithms.inverse import inverse_errors, inverse_loss, label_expert, make_inverse
@@ -85,7 +86,7 @@ class DemoDICEfO(Dice):
         e = residual(r, nu, nu_next, self.gamma)
         nu_loss = dual(nu_init, e, gamma=self.gamma, alpha=self.alpha)
 
-        policy_loss = self.cloning_loss(nets.policy, batch, weights(e, alpha=self.alpha))
+        policy_loss = cloning_loss(nets.policy, batch, weights(e, alpha=self.alpha))
 
         losses = {"inverse_loss": model_loss, "ratio_loss": r_loss}
         losses |= {"nu_loss": nu_loss, "policy_loss": policy_loss}

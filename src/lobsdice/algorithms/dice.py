@@ -12,7 +12,6 @@ from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.algorithms.base import at_least, hyperparameters, within
 from lobsdice.algorithms.batch import Batch, at
-from lobsdice.algorithms.cloning import cloning_loss
 from lobsdice.algorithms.discriminator import Discriminating, Discriminator, state_critic_penalty
 from lobsdice.algorithms.networks import Scalar
 from lobsdice.data.prepare import Transitions
@@ -64,10 +63,6 @@ class Dice(Discriminating):
 
     def cloning_weights(self, nets: Any, rows: Transitions, *notes: Any) -> Values:
         return self.log_weights(nets, rows)
-
-    def cloning_loss(self, policy: Any, batch: Batch, w: Values) -> Float[Array, ""]:
-        """The loss of cloning: of rows drawn by weight, or else of all rows with weights w."""
-        return cloning_loss(policy, batch, w)
 
     def advantages(self, nets: Any, rows: Transitions, seen: Rows) -> Values:
         """A_ν = r + γ ν(s') - ν(s) at transitions; `seen` is the discriminator's input there."""

@@ -37,6 +37,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.algorithms.base import Metrics, add_penalties, at_least, hyperparameters, within
 from lobsdice.algorithms.batch import Batch, at, pairs, state_actions
+from lobsdice.algorithms.cloning import cloning_loss
 from lobsdice.algorithms.dice import Dice, make_nets
 from lobsdice.algorithms.discriminator import ratio_loss
 from lobsdice.algorithms.gradients import Directed
@@ -135,7 +136,7 @@ class LobsDICE(Directed):
         nu_loss = self.directed(objective(nu_init, e), nets, batch, exponent, objective)
 
         w = normalised(self._sharpened(log_weights(e, alpha=self.alpha)))
-        policy_loss = self.cloning_loss(nets.policy, batch, w)
+        policy_loss = cloning_loss(nets.policy, batch, w)
 
         losses |= {"nu_loss": nu_loss, "policy_loss": policy_loss}
         return add_penalties(losses, self.penalties(nets, batch, expert, offline, key), penalised)

@@ -22,6 +22,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.algorithms.base import Metrics, above, add_penalties, at_least, hyperparameters
 from lobsdice.algorithms.batch import Batch, at, blurred, pairs
+from lobsdice.algorithms.cloning import cloning_loss
 from lobsdice.algorithms.dice import Dice
 from lobsdice.algorithms.discriminator import Discriminator, pair_critic_penalty, ratio_loss
 from lobsdice.algorithms.networks import Scalar
@@ -93,7 +94,7 @@ class LobsDICEMu(Dice):
         dual_loss = objective(nu_init, r, mu, e, gamma=self.gamma, alpha=self.alpha)
 
         w = duals.weights_double(e, alpha=self.alpha)
-        policy_loss = self.cloning_loss(nets.policy, batch, w)
+        policy_loss = cloning_loss(nets.policy, batch, w)
 
         def mu_penalty():
             *_, k_mu = jax.random.split(key, 3)  # the first two are those of r and ν

@@ -34,7 +34,7 @@ class NearestTrajectory(EpisodeSums):
     reward: Reward = one_of(Reward, default="nearest")
     """The source of the likeness; see `iql`. Recorded rewards are scaled to [0, 1]."""
     temperature: float = above(0, default=0.1)
-    """T: a step that leads to a better episode by T counts e times as much."""
+    """T. A step whose G is larger by T counts e times as much."""
 
     def weigh(self, log_mean: Values) -> Values:
         return jnp.exp(log_mean) / self.temperature

@@ -27,6 +27,7 @@ from jaxtyping import Array, Float, Key
 
 from lobsdice.algorithms.base import Metrics, add_penalties, hyperparameters, within
 from lobsdice.algorithms.batch import Batch, at, blurred
+from lobsdice.algorithms.cloning import cloning_loss
 from lobsdice.algorithms.dice import make_nets
 from lobsdice.algorithms.discriminator import ratio_loss
 from lobsdice.algorithms.gradients import Directed, Nets
@@ -81,7 +82,7 @@ class SMODICE(Directed):
         e = exponent(nu, nu_next)
         nu_loss = self.directed(self._dual(nu_init, e), nets, batch, exponent, self._dual)
         w = weights_chi2(e) if self.chi2 else weights(e, alpha=0.0)
-        policy_loss = self.cloning_loss(nets.policy, batch, w)
+        policy_loss = cloning_loss(nets.policy, batch, w)
 
         losses = {"ratio_loss": r_loss, "nu_loss": nu_loss, "policy_loss": policy_loss}
         penalties = self.penalties(nets, batch, expert, offline, key)

@@ -21,8 +21,7 @@ from lobsdice.algorithms.cloning import cloning_loss
 from lobsdice.algorithms.scored import Scored
 from lobsdice.data.prepare import Transitions
 from lobsdice.data.spaces import ActionSpace
-from lobsdice.equations.duals import Values
-from lobsdice.equations.expectations import log_mean_exp
+from lobsdice.equations.duals import Values, normalised
 from lobsdice.equations.rewards import TRANSPORT_DECAY, log_discounted_means, log_nearness
 from lobsdice.rewards.scores import Layout, Scores
 
@@ -66,8 +65,7 @@ class EpisodeSums(Scored):
     shown_as: ClassVar[str] = "weight"
 
     def shown(self, scores: Scores, layout: Layout) -> Values:
-        log_w = self.notes(scores, layout)
-        return jnp.exp(log_w - log_mean_exp(log_w))
+        return normalised(self.notes(scores, layout))
 
     def notes(self, scores: Scores, layout: Layout) -> Values:
         steps, ends = (jnp.asarray(x) for x in (scores.steps, scores.beyond))
@@ -94,12 +92,11 @@ class EpisodeSums(Scored):
         self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: int
     ) -> tuple[Float[Array, ""], Metrics]:
         del key, penalised
-        w = jnp.exp(batch.notes - log_mean_exp(batch.notes))
-        loss = cloning_loss(nets.policy, batch, w)
+        loss = cloning_loss(nets.policy, batch, normalised(batch.notes))
         return loss, {"policy_loss": loss}
 
     def diagnose(self, nets: Nets, batch: Batch, key: Key[Array, ""]) -> Metrics:
-        w = jnp.exp(batch.notes - log_mean_exp(batch.notes))
+        w = normalised(batch.notes)
         return {"effective_share": jnp.mean(w) ** 2 / jnp.mean(w**2)}
 
     def rates(self, step: Int[Array, ""]) -> Nets:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 Found = TypeVar("Found")
 # To tyro, a list of arguments without a default may be empty; ours must not.
 Files = Annotated[tuple[str, ...], arg(metavar="PATH...", help_behavior_hint="(required)")]
+Folders = Annotated[tuple[Path, ...], arg(metavar="FOLDER...", help_behavior_hint="(required)")]
 Out = Annotated[Path, arg(aliases=["-o"])]
 Page = Annotated[Path | None, arg(aliases=["-o"])]
 Which = Literal["last", "best", "selected"]

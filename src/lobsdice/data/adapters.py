@@ -56,8 +56,8 @@ def _table(frame: Any) -> pa.Table:
 
         return exchanged(frame)
     raise LobsDICEError(
-        f"a {type(frame).__name__} is no table; give one of pandas, polars or pyarrow, or a "
-        "dictionary of columns"
+        f"a value of type {type(frame).__name__} is not a table; give one of pandas, polars or "
+        "pyarrow, or a dictionary of columns"
     )
 
 
@@ -107,8 +107,8 @@ def _of_object(holder: Any) -> dict[str, np.ndarray]:
     if _is_array(holder):
         return {}
     raise LobsDICEError(
-        f"a {type(holder).__name__} holds no transitions; give arrays, a replay buffer of "
-        "Stable-Baselines3, or transitions of imitation"
+        f"a value of type {type(holder).__name__} holds no transitions; give arrays, a replay "
+        "buffer of Stable-Baselines3, or transitions of imitation"
     )
 
 
@@ -200,8 +200,8 @@ def _parts(item: Any, number: int) -> dict[str, Any]:
     values = {key: _part(item, names) for key, names in PARTS.items()}
     if values["observations"] is None:
         raise LobsDICEError(
-            f"episode {number}: a {type(item).__name__} has no observations; give dictionaries "
-            "with observations, actions, rewards and terminated"
+            f"episode {number}: a value of type {type(item).__name__} has no observations; give "
+            "dictionaries with observations, actions, rewards and terminated"
         )
     rows = _rows(values["observations"])
     actions, rewards = (_array(values[key]) for key in ("actions", "rewards"))

@@ -104,8 +104,10 @@ def _scale(episodes: Episodes) -> Scale:
 
 
 def _sketches(episodes: Episodes, scale: Scale) -> Sketches:
-    """The first, middle and last state of each episode, and its length: copies have nearly equal
-    ones."""
+    """A short description of each episode: its first, middle and last state, and its length.
+
+    Copies have nearly equal ones.
+    """
     places = (episodes.starts, episodes.starts + episodes.lengths // 2, episodes.ends)
     states = [episodes.observations[rows] / scale for rows in places]
     return np.concatenate([*states, episodes.lengths[:, None].astype(np.float32)], axis=1)

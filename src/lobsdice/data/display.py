@@ -28,12 +28,17 @@ def html_of(title: str, facts: Facts) -> str:
     return f"<strong>{escape(title)}</strong><table>{''.join(rows)}</table>"
 
 
-def listed(names: Sequence[object], most: int = 8) -> str:
-    """The first names, and the number of the others."""
-    first = ", ".join(map(str, names[:most]))
-    return f"{first} and {len(names) - most} more" if len(names) > most else first
+def listed(
+    names: Sequence[object], most: int = 8, *, longest: int | None = None, none: str = ""
+) -> str:
+    """The first names, cut at `longest` characters, and the number of the others."""
+    first = ", ".join(_cut(str(name), longest) for name in names[:most])
+    return f"{first} and {len(names) - most} more" if len(names) > most else first or none
 
 
 def _short(fact: str) -> str:
-    fact = plain(fact)
-    return fact if len(fact) <= LONGEST else f"{fact[:LONGEST]}..."
+    return _cut(plain(fact), LONGEST)
+
+
+def _cut(text: str, longest: int | None) -> str:
+    return text if longest is None or len(text) <= longest else f"{text[:longest]}..."

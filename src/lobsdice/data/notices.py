@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from lobsdice.data.display import listed
 from lobsdice.data.episodes import Episodes
 
 #: The most names in a list, so that a warning stays one line.
@@ -29,6 +30,4 @@ def notices(episodes: Episodes) -> list[str]:
 
 
 def _these(noun: str, names: np.ndarray) -> str:
-    shown = ", ".join(map(str, names[:SHOWN]))
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return f"{noun}{'' if len(names) == 1 else 's'} {shown}{more}"
+    return f"{noun}{'' if len(names) == 1 else 's'} {listed(names.tolist(), SHOWN)}"

@@ -165,14 +165,8 @@ def prepare(
         labelled = _fitting(labelled, offline)
     if not allow_leak:
         refuse_leak(observations(expert, every=every), offline)
-    normaliser = fit_normaliser(offline)
-    for remark in scale_remarks(offline, normaliser.scale - np.float32(SCALE_OFFSET)):
-        warnings.warn(f"the offline data: {remark}", DataWarning, stacklevel=2)
-    if pool is None or pool >= offline.steps:
-        blocks, logged = None, _Logged.all(offline, normaliser, initial, rewards)
-    else:
-        blocks = divide(offline, normaliser, pool)
-        logged = _Logged.some(blocks, initial, rewards)
+    normaliser = _fitted(offline)
+    blocks, logged = _logged(offline, normaliser, initial, rewards, pool)
     return Data(
         init=normaliser(offline.observations[logged.init]),
         expert=observations(expert, every=every, normaliser=normaliser),
@@ -194,6 +188,14 @@ def prepare(
         blur=blur(expert, offline if blocks is None else offline.spread(LOOKED_AT)),
         blocks=blocks,
     )
+
+
+def _fitted(offline: Episodes) -> Normaliser:
+    """The normaliser of the offline data, with warnings about features of odd scales."""
+    normaliser = fit_normaliser(offline)
+    for remark in scale_remarks(offline, normaliser.scale - np.float32(SCALE_OFFSET)):
+        warnings.warn(f"the offline data: {remark}", DataWarning, stacklevel=3)
+    return normaliser
 
 
 class _Logged(NamedTuple):
@@ -241,6 +243,20 @@ class _Logged(NamedTuple):
             last & offline.terminated[episode],
             None if offline.rewards is None else offline.rewards[which],
         )
+
+
+def _logged(
+    offline: Episodes,
+    normaliser: Normaliser,
+    initial: str,
+    rewards: Rewards | None,
+    pool: int | None,
+) -> tuple[Blocks | None, _Logged]:
+    """All logs in blocks, if they have more steps than `pool`, and the steps in memory."""
+    if pool is None or pool >= offline.steps:
+        return None, _Logged.all(offline, normaliser, initial, rewards)
+    blocks = divide(offline, normaliser, pool)
+    return blocks, _Logged.some(blocks, initial, rewards)
 
 
 def _spread(size: int) -> Int64[np.ndarray, " n"]:

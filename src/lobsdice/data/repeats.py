@@ -1,6 +1,6 @@
 """Repeated rows and episodes, by our own hashes: NumPy cannot hash rows, and sorting them is slow.
 
-Equal hashes are only a hint. The rows themselves decide.
+Equal hashes are only a hint: the rows themselves decide. Only `distinct_rows` trusts the hashes.
 """
 
 from collections.abc import Callable, Iterable

@@ -78,7 +78,7 @@ def make(environment: Spec | str, *, render_mode: str | None = None) -> Environm
 def registered(name: Any) -> str:
     """An environment's name that was read in a file: a built-in task, or an id that is registered.
 
-    To make `module:id` executes the module, which only the user may ask for.
+    Making `module:id` executes the module, so only the user may ask for it.
     """
     if not isinstance(name, str):
         raise LobsDICEError(f"the run folder names no environment, but {name!r}; use --env")
@@ -103,8 +103,10 @@ def _first_line(error: Exception) -> str:
 
 
 def _spec(environment: str) -> Spec | None:
-    """The task of a name or of a world's id. Other ids mean Gymnasium's environments as they are,
-    without the options of a task."""
+    """The task of a name or of a world's id; None for all others.
+
+    Other ids mean Gymnasium's environments, without the options of a task.
+    """
     return task_of(environment) if environment.startswith(NAMESPACE) else BUILT_IN.get(environment)
 
 

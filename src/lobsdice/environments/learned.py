@@ -32,8 +32,8 @@ MARGIN = 0.1
 FACTS = "lobsdice_world"
 #: The name of the file of a world in a run folder.
 WORLD = "world.safetensors"
-#: The networks of a world, and the other arrays of its file.
-NETWORKS, ARRAYS = ("move", "end"), ("mean", "scale", "move_scale", "low", "high", "starts")
+#: The networks of a world.
+NETWORKS = ("move", "end")
 
 States = Float32[np.ndarray, "n state"]
 Layers = tuple[tuple[np.ndarray, np.ndarray], ...]

@@ -13,7 +13,7 @@ Put = Callable[[np.ndarray], Iterator[bool]]
 
 
 def placing(world: Any, size: int) -> Put | None:
-    """A function that puts an environment into observed states; None if it cannot be put there.
+    """A function that puts an environment into observed states; None if that is impossible.
 
     The built-in worlds have a method `place` for it. Gymnasium's MuJoCo environments can be set to
     the state that they then observe as it was recorded.
@@ -24,8 +24,11 @@ def placing(world: Any, size: int) -> Put | None:
 
 
 def _placing_mujoco(world: Any, size: int) -> Put | None:
-    """The first one or two positions, the way along the track, are not recorded; velocities are
-    summed for them."""
+    """The same for MuJoCo.
+
+    The first one or two positions, along the track, are not observed. They are summed from the
+    velocities.
+    """
     model = getattr(world, "model", None)
     if model is None or not hasattr(world, "set_state") or not hasattr(world, "_get_obs"):
         return None

@@ -155,8 +155,7 @@ def log_weights_double(e: Values, *, alpha: Number) -> Values:
 
 def weights_double(e: Values, *, alpha: Number) -> Values:
     """w = d/d^I ∝ exp(e_{μ,ν} / α), normalised so that E_{d^I}[w] = 1."""
-    x = log_weights_double(e, alpha=alpha)
-    return jnp.exp(x - log_mean_exp(x))
+    return normalised(log_weights_double(e, alpha=alpha))
 
 
 def lagrange_dual_double(

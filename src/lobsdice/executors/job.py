@@ -78,7 +78,10 @@ class Executor(Protocol):
         ...
 
     def run(self, jobs: Iterable[Job]) -> Events:
-        """Run the jobs and tell what happens. To close it, also by Ctrl-C, ends what it started."""
+        """Run the jobs, and yield what happens.
+
+        Closing the generator, as Ctrl-C does, ends what it started.
+        """
         ...
 
 

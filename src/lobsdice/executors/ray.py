@@ -74,7 +74,7 @@ class Ray:
         return self.cpus
 
     def run(self, jobs: Iterable[Job]) -> Events:
-        """Run the jobs. To close it cancels the tasks that have not ended."""
+        """Run the jobs. Closing the generator cancels the tasks that have not ended."""
         # Ray prints its news to the standard output, which is for results.
         with connected() as ray, redirect_stdout(sys.stderr):
             tasks = Tasks(self, ray)

@@ -38,7 +38,7 @@ class Slurm:
         return self.options.get("cpus_per_task", 1)
 
     def run(self, jobs: Iterable[Job]) -> Events:
-        """Submit all jobs in one array. To close it cancels those that have not ended."""
+        """Submit all jobs in one array. Closing the generator cancels those that have not ended."""
         given = list(jobs)
         waiting = dict(zip(given, self._submit(given), strict=True))
         begun: set[Job] = set()

@@ -80,11 +80,12 @@ def fingerprint(policy: Policy) -> str:
 
 
 def check_facts(policy: Policy, units: Units, rate: float | int | None) -> None:
-    """Raise if a unit belongs to no name, or if the rate is none."""
+    """Raise if a unit belongs to no name, or if the rate is not a positive number."""
     names = {*policy.normaliser.names, *policy.action_space.names}
     if wrong := [name for name in units if name not in names]:
-        known = ", ".join(sorted(names)) or "none, for the recordings had no names"
-        raise LobsDICEError(f"`units` names {wrong[0]!r}, which the policy does not know; {known}")
+        known = ", ".join(sorted(names))
+        known = f"its names are: {known}" if known else "it has none, as its recordings had none"
+        raise LobsDICEError(f"`units` names {wrong[0]!r}, which is no name of the policy; {known}")
     if rate is not None and not 0 < rate < float("inf"):
         raise LobsDICEError(f"`rate` is {rate}; it must be a positive number of actions a second")
 

@@ -1,7 +1,8 @@
-"""HTML pages about runs and audits. Each is one file that needs nothing else and loads nothing.
+"""HTML pages about runs, sweeps and audits. Each is one file that loads nothing else.
 
     run_page       the page of one run folder
     compare_page   the page that compares several run folders
+    sweep_page     the page of a sweep
     audit_page     the page of an audit
     gather         collects the parts of a run's page
     run_record     what a run folder says about its runs
@@ -9,6 +10,8 @@
     curves         learning curves
     scores         tables of returns and scores
     weights        the weight of each offline episode
+    rewards        the reward of each offline episode
+    rehearsal      rehearsed episodes beside the demonstrations
     clips          short clips of a policy and a demonstration
     charts         charts as SVG
     html           elements, tables and whole pages (with page.js and style.css)

@@ -15,7 +15,14 @@ from lobsdice.data.prepare import Data
 from lobsdice.data.recordings import Recordings
 from lobsdice.data.spaces import Discrete
 from lobsdice.errors import LobsDICEError, plural
-from lobsdice.training.diagnostics import Weighing, episode_weights, infer_actions, row_weights
+from lobsdice.training.diagnostics import (
+    TRIVIAL,
+    Weighing,
+    constant_error,
+    episode_weights,
+    infer_actions,
+    row_weights,
+)
 from lobsdice.training.fleet import Fleet
 from lobsdice.training.folder import RunFolder
 from lobsdice.training.loggers import Row
@@ -25,8 +32,6 @@ from lobsdice.training.select import CRITERION
 MOST_ROWS = 200_000
 #: The most heavy episodes that are looked at.
 HEAVIEST = 20
-#: Actions that hardly differ need no policy; below this error of a constant action none is judged.
-TRIVIAL = 1e-3
 #: The last policy is worse than the selected one if its error is so many times as large.
 WORSE = 1.25
 
@@ -84,7 +89,7 @@ def _heaviest(fleet: Fleet, recordings: Recordings, folder: RunFolder) -> str:
 
 
 def episode_shares(folder: RunFolder, fleet: Fleet, episodes: int) -> tuple[Shares, int]:
-    """The weight of each logged episode at the last checkpoint, and over how many runs it is meant.
+    """The mean weight of each logged episode at the last checkpoint, and the number of runs in it.
 
     Runs that failed do not count.
     """
@@ -105,7 +110,7 @@ def episode_shares(folder: RunFolder, fleet: Fleet, episodes: int) -> tuple[Shar
 
 def _judged(data: Data, rows: Sequence[Row], last: Sequence[Row]) -> tuple[str, bool]:
     """Compare the error at demonstrated states with that of the best constant action."""
-    error, constant = float(np.mean([row[CRITERION] for row in last])), constant_error(data)
+    error, constant = float(np.mean([row[CRITERION] for row in last])), error_of_constant(data)
     if constant < TRIVIAL:
         return "", False
     numbers = f"{error:.2g} against {constant:.2g}"
@@ -120,10 +125,8 @@ def _judged(data: Data, rows: Sequence[Row], last: Sequence[Row]) -> tuple[str, 
     return f"no failure by offline measures (error {numbers} of a constant action{hint})", False
 
 
-def constant_error(data: Data) -> float:
+def error_of_constant(data: Data) -> float:
     """The error at demonstrated states of the best constant action; see `demonstration_error`."""
     every = -(-data.offline.size // MOST_ROWS)
     actions = np.asarray(infer_actions(data, every).a)
-    if isinstance(data.action_space, Discrete):
-        return 1 - np.bincount(actions).max() / len(actions)
-    return float(np.mean((actions - actions.mean(axis=0)) ** 2))
+    return constant_error(actions, discrete=isinstance(data.action_space, Discrete))

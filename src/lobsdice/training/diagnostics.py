@@ -43,6 +43,8 @@ ROWS_HELD_OUT = 2**12
 ROWS_AT_ONCE = 2**15
 #: Number of demonstrated pairs whose actions are inferred.
 INFERRED = 2**10
+#: A constant action with a smaller error is as good as any policy: the actions hardly differ.
+TRIVIAL = 1e-3
 #: The names of measures on rows of training begin with this.
 TRAINED = "trained_"
 #: Number of random features with which distributions are compared.
@@ -229,6 +231,13 @@ def infer_actions(data: Data, every: int = 1) -> Inferred:
     shown = data.expert.take(_spread(data.expert.size, INFERRED))
     _, found = nearest(seen(*shown), seen(s, s_next))
     return Inferred(jnp.asarray(shown.s), jnp.asarray(logged.a[found]))
+
+
+def constant_error(actions: np.ndarray, *, discrete: bool) -> float:
+    """The error of the best constant action: the mean, or the most frequent one if discrete."""
+    if discrete:
+        return float(1 - np.bincount(actions).max() / len(actions))
+    return float(np.mean((actions - actions.mean(axis=0)) ** 2))
 
 
 @partial(jax.jit, static_argnames=("names",))

@@ -146,15 +146,8 @@ def draw_batch(
     and with `apart` no others, where there are some. With `ahead` there is also what follows the
     next states, where that says what follows an end.
     """
-    divided = DIVIDED if hold_out else 0 * DIVIDED
-    k_step, k_ended, k_end, k_start = jax.random.split(key, 4)
-    share = end_share(slices.steps, slices.ends, end_mass * slices.weight)
-    ended = jax.random.bernoulli(k_ended, share[:, None], (4, n))
-    number = jnp.where(
-        ended,
-        slices.steps[:, None] + _numbers(k_end, slices.ends, divided, n, apart),
-        _numbers(k_step, slices.steps, divided, n, apart),
-    )
+    *k_rows, k_start = jax.random.split(key, 4)
+    number, ended = _draw_numbers(k_rows, slices, n, end_mass, hold_out, apart)
     rows = number + slices.start[:, None]
     few = -(-n // INITIAL_SHARE)
     batch = Batch(
@@ -174,6 +167,23 @@ def draw_batch(
         _, expert, offline, _ = (following(pool, i, *part, ahead) for i, part in enumerate(drawn))
         batch = batch._replace(after_expert=expert, after_offline=offline)
     return _restarted(batch, ended, pool.init[fresh]) if restart else batch
+
+
+def _draw_numbers(
+    keys: Sequence[Key[Array, ""]],
+    slices: Slices,
+    n: int,
+    end_mass: Number,
+    hold_out: bool,
+    apart: bool,
+) -> tuple[Int[Array, "4 n"], Bool[Array, "4 n"]]:
+    """Numbers of rows of each part, and True for those of ends; the options of `draw_batch`."""
+    k_step, k_ended, k_end = keys
+    divided = DIVIDED if hold_out else 0 * DIVIDED
+    share = end_share(slices.steps, slices.ends, end_mass * slices.weight)
+    ended = jax.random.bernoulli(k_ended, share[:, None], (4, n))
+    of_ends = slices.steps[:, None] + _numbers(k_end, slices.ends, divided, n, apart)
+    return jnp.where(ended, of_ends, _numbers(k_step, slices.steps, divided, n, apart)), ended
 
 
 def following(

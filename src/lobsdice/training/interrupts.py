@@ -13,7 +13,7 @@ from types import FrameType
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], None]]:
-    """Let Ctrl-C end the block; it yields a function that raises what was lost of it.
+    """Let Ctrl-C end the block, and yield a function that raises KeyboardInterrupt if one was lost.
 
     A second Ctrl-C ends the process at once. Where Ctrl-C does not have its usual meaning, as in
     threads and in processes that ignore it, nothing changes.

@@ -82,7 +82,8 @@ def badness(row: Row) -> float:
 def select(folders: Iterable[str | Path], *, checkpoints: bool = False) -> list[Candidate]:
     """Rank the runs of some folders by their error on the demonstrations, the best first.
 
-    They are ranked at their last checkpoints, or at all. `rehearse` is the better criterion.
+    Each run is ranked at its last checkpoint, or with `checkpoints` at every one. `rehearse` is
+    the better criterion.
 
     Only offline measures count: returns and scores are not read. The runs must have learned from
     the same rows, because measures on different rows do not compare. Of each run, training keeps
@@ -100,7 +101,10 @@ def choice(path: Path) -> Choice:
 
 
 def rank(choices: Sequence[Choice], *, checkpoints: bool = False) -> list[Candidate]:
-    """Rank the candidates of all folders, at their last checkpoints or at all, the best first."""
+    """Rank the candidates of all folders, the best first.
+
+    It ranks each run at its last checkpoint, or with `checkpoints` at every one.
+    """
     if not choices:
         raise LobsDICEError("there is nothing to choose from: name one or more run folders")
     _refuse_other_rows({rows: run for one in choices for rows, run in one.measured_on.items()})

@@ -204,7 +204,8 @@ def test_the_contract_has_the_units_and_the_rate_that_are_named(lobsdice, tmp_pa
     result = lobsdice(*words, "--force", "--units", "torque")
     assert result.code == 2 and "--units has 'torque'; write it as NAME=UNIT" in result.err
     result = lobsdice(*words, "--force", "--units", "force=N")
-    assert result.code == 2 and "'force', which the policy does not know; torque" in result.err
+    words = "'force', which is no name of the policy; its names are: torque"
+    assert result.code == 2 and words in result.err
 
 
 def test_a_contract_of_another_policy_is_replaced_only_by_force(lobsdice, tmp_path):

@@ -30,8 +30,8 @@ class Evaluate:
     seed: int = 0
     """Random seed. An episode depends on this seed and on the policy, and on nothing else."""
     which: Which = "last"
-    """Policy of each run: the one of the last step, of the best return, or of the least offline
-    error."""
+    """Policy of each run: the one of the last step, of the best return, or the one that was
+    selected offline."""
     stochastic: bool = False
     """Sample actions from the policy instead of taking the likeliest."""
     json: bool = False

@@ -53,7 +53,7 @@ class Export:
     """Give the ONNX graph a second input, `noise`, to sample actions with. (The function in the
     Python file can always take a random generator.)"""
     which: Which = "last"
-    """Policy of the last step, of the best return, or of the least offline error."""
+    """Policy of the last step, of the best return, or the one that was selected offline."""
     number: RunNumber = None
     """Number of a run in the folder. Without it, the first."""
     observations: str | None = None

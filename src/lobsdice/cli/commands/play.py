@@ -42,7 +42,7 @@ class Play:
     stochastic: bool = False
     """Sample actions from the policy instead of taking the likeliest."""
     which: Which = "last"
-    """Policy of the last step, of the best return, or of the least offline error."""
+    """Policy of the last step, of the best return, or the one that was selected offline."""
     number: RunNumber = None
     """Number of a run in the folder. Without it, the first."""
     force: bool = False

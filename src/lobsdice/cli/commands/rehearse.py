@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from tyro.conf import Positional, arg
+from tyro.conf import Positional
 
 from lobsdice import console
 from lobsdice.cli import output
+from lobsdice.cli.arguments import Folders
 from lobsdice.errors import LobsDICEError
 
 if TYPE_CHECKING:
     from lobsdice.training.rehearsal.files import Kept
 
-Folders = Annotated[tuple[Path, ...], arg(metavar="FOLDER...", help_behavior_hint="(required)")]
 #: Columns of the table; --json has more. All but the first take `WIDTH` characters.
 COLUMNS = ("policy", "score", "chance", "finished", "failed", "guessing", "near")
 WIDTH = 60

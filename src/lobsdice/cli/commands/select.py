@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
-from tyro.conf import Positional, arg
+from tyro.conf import Positional
 
 from lobsdice import console
 from lobsdice.cli import output
-from lobsdice.cli.arguments import readable
+from lobsdice.cli.arguments import Folders, readable
 from lobsdice.cli.commands.rehearse import print_ranking, rows_of
 from lobsdice.errors import LobsDICEError
 
@@ -21,8 +21,6 @@ SHOWN = ("action_error", "effective_share")
 WIDTH = 60
 #: The exit code if no policy should be deployed.
 NONE_WORKS = 3
-
-Folders = Annotated[tuple[Path, ...], arg(metavar="FOLDER...", help_behavior_hint="(required)")]
 
 
 @dataclass(frozen=True)

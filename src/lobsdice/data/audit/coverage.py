@@ -9,8 +9,8 @@ upper limit: its `SPARSE` quantile over the offline data. If the demonstrations 
 the limit is their quantile, but at least a quarter of the former. Repeated rows count once.
 
 Logs that are too many for memory pass by in blocks, twice: once for the distances and the limit,
-and once for the spacings at the neighbours found. All of them are compared. There a pair may be
-near one that its own episode has had before, if another episode has it, too.
+and once for the spacings at the neighbours found. All of them are compared. In blocks one thing
+differs: a pair that two episodes share may count as a neighbour of a pair of either.
 """
 
 from dataclasses import dataclass

@@ -1,9 +1,8 @@
 """A discriminator that tells demonstrations from offline data: the audit's second opinion.
 
-It is a logistic regression on pairs (s, s') and on random Fourier features of them. Fifteen lines
-of Newton's method need no scikit-learn. Each of five
-fits leaves out a fifth of the episodes and scores their pairs, so no fit scores an episode that it
-has seen. Both classes weigh the same, however many pairs they have.
+It is a logistic regression on pairs (s, s') and on random Fourier features of them, fitted by
+Newton's method. Each of five fits leaves out a fifth of the episodes and scores their pairs. So no
+fit scores an episode that it has seen. Both classes weigh the same, however many pairs they have.
 """
 
 from dataclasses import dataclass

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from lobsdice.data import display
 from lobsdice.data.formats.metadata import SUCCESS
 from lobsdice.data.formats.options import IfThere, OneIfThere, ReadOptions
 from lobsdice.data.formats.wildcards import matches
@@ -34,8 +35,8 @@ SPACE = ("action_low_*", "action_high_*", "action_count", "action_names_*")
 #: Stands for the column of episodes in a table that is one episode.
 ONE = ""
 
-#: The most names in an error.
-SHOWN = 8
+#: The most characters of a name in an error.
+LONGEST = 60
 
 
 @dataclass(frozen=True)
@@ -183,6 +184,5 @@ def numbered(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def listed(names: Sequence[str], *, none: str = "none") -> str:
-    """The first names, shortened, and the number of those that follow."""
-    first = ", ".join(name if len(name) <= 60 else f"{name[:60]}..." for name in names[:SHOWN])
-    return f"{first} and {len(names) - SHOWN} more" if len(names) > SHOWN else first or none
+    """The first names, shortened, and the number of the others; for errors about columns."""
+    return display.listed(names, longest=LONGEST, none=none)

@@ -258,7 +258,7 @@ def _head(path: Path) -> dict[str, Any]:
     try:
         head = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise LobsDICEError(f"{path.name} cannot be read: it is no JSON") from error
+        raise LobsDICEError(f"{path.name} cannot be read: it is not JSON") from error
     if not isinstance(head, dict) or head.get("format") != "lobsdice columns":
         raise LobsDICEError(f"{path.name} does not describe columns of lobsdice")
     if head.get("version") != VERSION:

@@ -2,8 +2,8 @@
 
 A module holds one world: its environment, and `CONTROLLERS`, which maps the name of a source of
 episodes to a function of an observation and a random generator that returns an action.
-`trembling.py` has the MuJoCo tasks with noise instead. To import this package registers the
-environments with Gymnasium, so that one can also write
+`trembling.py` has the MuJoCo tasks with noise instead. Importing this package registers the
+environments with Gymnasium, so that this works too:
 
     gymnasium.make("lobsdice.environments.worlds:lobsdice/Reach-v0")
 """

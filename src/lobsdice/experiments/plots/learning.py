@@ -33,7 +33,7 @@ def learning_curves(
     """Mean and standard error over the runs at each step; one panel for each name of `panels`.
 
     A panel maps the label of a curve to the metrics.csv of a run folder. `levels` are horizontal
-    lines to compare with.
+    lines to compare with. examples/demo.py and results/neural draw with it; no command does.
     """
     styles = looks(dict.fromkeys(label for curves in panels.values() for label in curves))
     with matplotlib.rc_context(common.STYLE):

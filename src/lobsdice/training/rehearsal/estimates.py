@@ -9,6 +9,8 @@
 
 The last but three solve linear equations in features of (s, a). With one feature for each state
 and action they are exact for the counted MDP.
+
+A rehearsal uses the first alone. benchmarks/selection.py measures how well all of them choose.
 """
 
 from collections.abc import Sequence
@@ -23,6 +25,7 @@ from lobsdice.data.prepare import Data
 from lobsdice.data.spaces import Box, Discrete
 from lobsdice.environments.learned import LearnedWorld
 from lobsdice.policies.policy import Policy
+from lobsdice.training.diagnostics import TRIVIAL, constant_error
 from lobsdice.training.rehearsal.comparison import Shown, pairs_of, sliced
 from lobsdice.training.rehearsal.rollouts import likeliest
 
@@ -30,8 +33,6 @@ from lobsdice.training.rehearsal.rollouts import likeliest
 FEATURES, ROWS = 150, 4_000
 #: The discount of these estimates.
 GAMMA = 0.98
-#: Actions that hardly differ count as if the best constant one had at least this error.
-TRIVIAL = 1e-3
 #: Added to the diagonal of the equations.
 RIDGE = 1e-5
 
@@ -61,11 +62,9 @@ def explained(world: LearnedWorld, policy: Policy) -> float:
     actions, discrete = world.inferred, isinstance(policy.action_space, Discrete)
     if discrete:
         actions = actions[:, 0].astype(int)
-        constant = 1 - np.bincount(actions).max() / len(actions)
-    else:
-        constant = np.mean((actions - actions.mean(axis=0)) ** 2)
     error = demonstration_error(policy, world.demonstrated, actions)
-    return float(np.clip(1 - error / max(constant, TRIVIAL), 0, 1))
+    constant = max(constant_error(actions, discrete=discrete), TRIVIAL)
+    return float(np.clip(1 - error / constant, 0, 1))
 
 
 def disagreement(

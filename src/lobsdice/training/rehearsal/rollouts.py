@@ -48,8 +48,11 @@ def first_states(
 
 
 def horizon_of(expert: Episodes) -> int:
-    """The number of rehearsed steps: those of the longest demonstration, or twice as many if most
-    demonstrations end by themselves, because a slower policy may still arrive."""
+    """The number of steps of a rehearsed episode.
+
+    It is the length of the longest demonstration. It is twice that if most demonstrations end by
+    themselves, because a slower policy may still arrive.
+    """
     times = 2 if expert.terminated.mean() > 0.5 else 1
     return int(min(times * expert.lengths.max(), LONGEST))
 
