@@ -276,6 +276,26 @@ def test_archives_of_one_episode_are_read(tmp_path):
     np.testing.assert_array_equal(found.success, [1, -1])
 
 
+@pytest.mark.parametrize(
+    ("actions", "marks", "ended"),
+    [
+        (3, [0, 0, 1], True),
+        (3, [0, 0, 0, 1], True),
+        (3, [0, 1, 0], False),
+        (4, [0, 0, 0, 1], False),
+    ],
+)
+def test_an_archive_of_one_episode_terminates_if_the_result_of_its_last_action_is_marked(
+    actions, marks, ended, tmp_path, recwarn
+):
+    rows = np.linspace(-1, 1, 4)[:, None]
+    np.savez(tmp_path / "a.npz", observations=rows, actions=rows[:actions], terminated=marks)
+    found = read(tmp_path)
+    assert found.lengths.tolist() == [3] and found.terminated.tolist() == [ended]
+    said = [str(warning.message) for warning in recwarn]
+    assert any("the episode counts as truncated" in sentence for sentence in said) == (actions == 4)
+
+
 def test_several_formats_in_a_folder_are_refused(folder):
     np.savez(folder / "a.npz", observations=np.eye(2))
     with pytest.raises(LobsDICEError, match="files of several formats: CSV file and NumPy archive"):
