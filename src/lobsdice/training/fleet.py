@@ -236,7 +236,8 @@ def iterate(
     stream = Stream(fleet.datas, step, fleet.pool, places.copies, in_background)
     slices = places.each(stream.slices)
     algorithms, options = places.each(_stack([(m.algorithm, m.options) for m in fleet.members]))
-    keys, chunk = places.each(fleet.keys()), places.program(run_chunk)
+    keys = places.each(fleet.keys())
+    chunk = places.program(run_chunk, streams=stream.changes)
     state = places.each(state)
     while step < fleet.steps:
         parts = []
