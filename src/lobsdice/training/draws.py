@@ -78,10 +78,11 @@ def pack(datas: Sequence[Data]) -> tuple[Pool, Slices]:
     start = np.cumsum(size, axis=0) - size
     pool = pool._replace(ahead=_ahead(datas, start.astype(np.int64)))
     start, steps, ends = (jnp.asarray(x, jnp.int32) for x in (start, steps, ends))
-    return pool, Slices(start, steps, ends, jnp.asarray(weight, jnp.float32), blur=_blurs(datas))
+    return pool, Slices(start, steps, ends, jnp.asarray(weight, jnp.float32), blur=blurs(datas))
 
 
-def _blurs(datas: Sequence[Data]) -> Float[Array, "datas state"] | None:
+def blurs(datas: Sequence[Data]) -> Float[Array, "datas state"] | None:
+    """The noise on each feature that discriminators see, of each dataset; None if none has any."""
     if all(data.blur is None for data in datas):
         return None
     none = np.zeros(datas[0].state_size, np.float32)
