@@ -13,8 +13,8 @@ UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff
 
 #: Options of one word. In messages, options stand in backticks, as Python names them: `action_low`.
 SINGLE = (
-    *("comment", "decimal", "pretrain", "scale", "seeds", "separator", "steps", "subset"),
-    "terminal",
+    *("comment", "decimal", "keep", "pretrain", "scale", "seeds", "separator", "steps", "subset"),
+    *("tensorboard", "terminal", "wandb"),
 )
 OPTION = re.compile(rf"`([a-z]+(?:_[a-z]+)+|{'|'.join(SINGLE)})`")
 
