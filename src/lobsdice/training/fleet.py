@@ -170,16 +170,21 @@ class Fleet:
         return measure
 
     def failures(self, now: Progress) -> dict[int, str]:
+        """The step, the reason and what to do, for each run that has stopped."""
+        advice = "try smaller learning rates or a larger alpha"
+        return {
+            i: f"run {i} (seed {self.members[i].seed}) {stopped}; {advice}"
+            for i, stopped in self.stops(now).items()
+        }
+
+    def stops(self, now: Progress) -> dict[int, str]:
         """The step and the reason, for each run that has stopped."""
         failed_at, failed_in = jax.device_get((now.state.failed_at, now.state.failed_in))
         names = watched(now.metrics)
         found = {}
         for i in np.flatnonzero(failed_at >= 0).tolist():
             what = ", ".join(name for j, name in enumerate(names) if failed_in[i] >> j & 1)
-            found[i] = (
-                f"run {i} (seed {self.members[i].seed}) stopped at step {failed_at[i]}, where "
-                f"numbers ceased to be finite: {what}; try smaller learning rates or a larger alpha"
-            )
+            found[i] = f"stopped at step {failed_at[i]}, where numbers ceased to be finite: {what}"
         return found
 
 
