@@ -266,6 +266,14 @@ def test_actions_in_another_order_are_refused_by_name(folder):
     assert named.actions is not None  # named in one order, they are matched
 
 
+def test_columns_without_names_are_chosen_by_their_numbers(tmp_path):
+    path = put(tmp_path / "a.csv", "1,2,3,0.5\n4,5,6,\n")
+    chosen = {"observation_columns": [2, 0], "action_columns": 3, "action_low": 0, "action_high": 1}
+    found = read(path, header=False, one_episode=True, **chosen)
+    assert found.observations.tolist() == [[3, 1], [6, 4]]
+    assert some(found.actions).tolist() == [[0.5]] and found.action_space == Box((0.0,), (1.0,))
+
+
 def test_archives_of_one_episode_are_read(tmp_path):
     rows = np.arange(8.0).reshape(4, 2)
     np.savez(tmp_path / "b.npz", observations=rows, actions=rows[:3] / 10, terminated=True)
