@@ -35,6 +35,7 @@ SENTENCES = {
     "evaluation: no return": "`evaluate` returned a dict with 'score' for a policy; it must be",
     "evaluation: a column": "`evaluate` returned a number 'step', but metrics.csv has a column of",
     "evaluation: a text": "`evaluate` returned a str as 'return'; it must be a number",
+    "evaluation: other names": "`evaluate` returned 'x' for some policies only; it must return",
     "evaluation: no function": "`evaluate` is an int; it must be a function of policies, an",
     "evaluation: another environment": "the policy's actions are not those of Pendulum-v1",
     "no environment": "the environment is a value of type int; it must be a Gymnasium environment",
