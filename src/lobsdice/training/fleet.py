@@ -398,7 +398,7 @@ def _check_whole_numbers(settings: Any) -> None:
     for field in fields(settings):
         value = getattr(settings, field.name)
         if isinstance(value, int) and value >= BOUND:
-            raise LobsDICEError(f"{field.name} is {value}; it must be below 2^31")
+            raise LobsDICEError(f"`{field.name}` is {value}; it must be below 2^31")
 
 
 def _means(parts: list[Metrics], weights: list[int]) -> Means:

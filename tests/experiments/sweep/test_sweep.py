@@ -205,7 +205,7 @@ def test_a_space_is_read_and_its_mistakes_are_named(tmp_path):
         "width=a,b": "'a,b' is not a list of values of type int",
         "policy_rate=2..1": "LOW below HIGH",
         "policy_rate": "has no values",
-        "policy_rate=-1..1": "policy_rate is -1.0",
+        "policy_rate=-1..1": "`policy_rate` is -1.0",
     }.items():
         with pytest.raises(LobsDICEError, match=sentence):
             read_space((text,), mine)
