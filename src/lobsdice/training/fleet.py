@@ -377,12 +377,7 @@ def _check_member(member: Member, data: Data) -> None:
         )
     if member.algorithm.looks_ahead:
         _check_triples(type(member.algorithm).__name__, data)
-    pretrain, steps = getattr(member.algorithm, "pretrain", 0), member.options.steps
-    if pretrain >= steps:
-        raise LobsDICEError(
-            f"`pretrain` is {pretrain}, but there are only {plural(steps, 'step')} in all (`steps`)"
-            ": the policy would never learn"
-        )
+    _check_together(member.algorithm, member.options)
     if member.algorithm.scored_by is not None and data.blocks is not None:
         raise LobsDICEError(
             f"{type(member.algorithm).__name__} needs numbers about all logged steps before it "
@@ -391,6 +386,18 @@ def _check_member(member: Member, data: Data) -> None:
     for settings in (member.algorithm, member.options):
         _check_whole_numbers(settings)
     check_terminal(member.options.terminal, getattr(member.algorithm, "gamma", 0.0))
+
+
+def _check_together(algorithm: Algorithm, options: Options) -> None:
+    """Raise if a hyperparameter does not go with the options of training."""
+    pretrain, steps = getattr(algorithm, "pretrain", 0), options.steps
+    if pretrain >= steps:
+        raise LobsDICEError(
+            f"`pretrain` is {pretrain}, but there are only {plural(steps, 'step')} in all (`steps`)"
+            ": the policy would never learn"
+        )
+    if getattr(algorithm, "calibrate", False) and not options.hold_out:
+        raise LobsDICEError("`calibrate` needs held-out rows, but `hold_out` is False")
 
 
 def _check_whole_numbers(settings: Any) -> None:
