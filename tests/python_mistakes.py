@@ -53,8 +53,8 @@ class Once(Endless):
         return np.zeros(4), 1.0, True, False, {}
 
 
-def evaluating(returned):
-    return lambda: ld.train(BC, data, evaluate=lambda policies: returned, **SMALL)
+def evaluating(returned, seeds=1):
+    return lambda: ld.train(BC, data, evaluate=lambda policies: returned, seeds=seeds, **SMALL)
 
 
 MISTAKES = {
@@ -82,6 +82,7 @@ MISTAKES = {
     "evaluation: no return": evaluating([{"score": 1.0}]),
     "evaluation: a column": evaluating([{"return": 1.0, "step": 3}]),
     "evaluation: a text": evaluating([{"return": "high"}]),
+    "evaluation: other names": evaluating([{"return": 1.0, "x": 2.0}, {"return": 1.0}], seeds=2),
     "evaluation: no function": lambda: ld.train(BC, data, evaluate=3, **SMALL),
     "evaluation: another environment": lambda: ld.train(
         BC, data, evaluate=lambda: gymnasium.make("Pendulum-v1"), **SMALL

@@ -13,8 +13,15 @@ UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff
 
 #: Options of one word. In messages, options stand in backticks, as Python names them: `action_low`.
 SINGLE = (
-    *("comment", "decimal", "pretrain", "scale", "seeds", "separator", "steps", "subset"),
-    "terminal",
+    *("comment", "decimal", "scale", "separator", "subset"),  # of files
+    *("initial", "pool", "subsample"),  # of preparation
+    *("average", "cooldown", "devices", "every", "keep", "seeds", "steps", "tensorboard"),
+    *("terminal", "wandb"),  # of training
+    *("cpus", "gpus", "hours", "jobs", "memory", "retries"),  # of executors
+    *("rate", "units"),  # of export
+    *("alpha", "balance", "best", "beta", "blur", "calibrate", "components", "cost", "eta"),
+    *("expectile", "gamma", "gradient", "lagrange", "pretrain", "reward", "sharpness", "tau"),
+    *("temperature", "width"),  # of algorithms
 )
 OPTION = re.compile(rf"`([a-z]+(?:_[a-z]+)+|{'|'.join(SINGLE)})`")
 

@@ -14,14 +14,14 @@ from lobsdice.errors import LobsDICEError
 @pytest.mark.parametrize(
     "kind, setting, sentence",
     [
-        (BC, {"width": 0}, "width is 0; it must be at least 1"),
-        (LobsDICE, {"penalty_every": 0}, "penalty_every is 0; it must be at least 1"),
-        (LobsDICE, {"gamma": 99.0}, "gamma is 99.0; it must be between 0 and 1"),
-        (LobsDICE, {"alpha": -1.0}, "alpha is -1.0; it must be at least 0"),
-        (NearestTrajectory, {"temperature": 0.0}, "temperature is 0.0; it must be larger than 0"),
-        (OptiDICE, {"alpha": 0.0}, "alpha is 0.0; it must be larger than 0"),
-        (LobsDICEMu, {"alpha": float("inf")}, "alpha is inf; it must be larger than 0, and finite"),
-        (BC, {"policy_rate": float("nan")}, "policy_rate is nan; it must be at least 0"),
+        (BC, {"width": 0}, "`width` is 0; it must be at least 1"),
+        (LobsDICE, {"penalty_every": 0}, "`penalty_every` is 0; it must be at least 1"),
+        (LobsDICE, {"gamma": 99.0}, "`gamma` is 99.0; it must be between 0 and 1"),
+        (LobsDICE, {"alpha": -1.0}, "`alpha` is -1.0; it must be at least 0"),
+        (NearestTrajectory, {"temperature": 0.0}, "`temperature` is 0.0; it must be larger than 0"),
+        (OptiDICE, {"alpha": 0.0}, "`alpha` is 0.0; it must be larger than 0"),
+        (LobsDICEMu, {"alpha": float("inf")}, "`alpha` is inf; it must be larger than 0, and"),
+        (BC, {"policy_rate": float("nan")}, "`policy_rate` is nan; it must be at least 0"),
     ],
 )
 def test_a_hyperparameter_outside_its_bounds_is_refused(kind, setting, sentence):

@@ -117,11 +117,32 @@ def test_a_replay_buffer_is_read_in_the_order_of_time(full):
     assert found.terminated.tolist() == [bool(x) for x in ended]
 
 
-def test_a_buffer_that_stores_each_state_once_loses_only_its_last_step():
-    held, _ = buffer(9, full=False, shared=True)
-    held.timeouts, held.dones = None, np.zeros_like(held.dones)
-    found = Episodes.from_transitions(held)
-    assert found.steps == 16
+@pytest.mark.parametrize(
+    ("time", "full", "lengths", "ended"),
+    [
+        (9, False, [3, 3, 1, 5, 3], []),
+        (17, True, [3, 3, 1, 3, 5], []),
+        (12, False, [3, 3, 4, 5, 6], [2, 4]),
+        (22, True, [2, 3, 2, 4, 4], []),
+    ],
+)
+def test_a_buffer_that_stores_each_state_once_loses_the_last_steps_of_episodes(
+    time, full, lengths, ended
+):
+    """But for the newest step: no later state has taken the place of its result."""
+    held, _ = buffer(time, full=full, shared=True)
+    held.timeouts = None  # such buffers do not tell time limits from other ends
+    with pytest.warns(DataWarning, match=r"last step of \d episodes left out"):
+        found = Episodes.from_transitions(held)
+    assert found.lengths.tolist() == lengths
+    assert np.flatnonzero(found.terminated).tolist() == ended
+    gone = found.observations[found.ends, 0] - found.observations[found.starts, 0]
+    np.testing.assert_array_equal(gone, found.lengths)
+
+
+def test_a_buffer_that_stores_each_state_once_and_whose_episodes_go_on_loses_no_step():
+    held, _ = buffer(3, full=False, shared=True)
+    assert Episodes.from_transitions(held).lengths.tolist() == [3, 3]
 
 
 class Sampled(SimpleNamespace, Sequence):

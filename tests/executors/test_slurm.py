@@ -51,7 +51,7 @@ def test_options_say_where_and_with_what_fleets_train(tmp_path):
 def test_wrong_options_are_refused(tmp_path):
     with pytest.raises(LobsDICEError, match="--slurm gpu is not of the form NAME=VALUE"):
         Where(slurm=("gpu",)).executor(tmp_path)
-    with pytest.raises(LobsDICEError, match="cpus is 0; it must be at least 1"):
+    with pytest.raises(LobsDICEError, match="`cpus` is 0; it must be at least 1"):
         Where(cpus=0).executor(tmp_path)
 
 

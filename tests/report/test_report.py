@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from worlds import noise
 
+from lobsdice.algorithms import LobsDICE
 from lobsdice.data.episodes import mixture
+from lobsdice.data.prepare import prepare
 from lobsdice.environments.gym import make
 from lobsdice.environments.placing import placing
 from lobsdice.environments.tasks.task import load
@@ -26,7 +28,9 @@ from lobsdice.report.run_page import page
 from lobsdice.report.run_record import RunRecord, Variant, labels, read_run
 from lobsdice.report.scores import scores, summarise
 from lobsdice.report.sentences import learned
-from lobsdice.report.weights import Weights, section
+from lobsdice.report.weights import Weights, section, weigh
+from lobsdice.training.engine import Member
+from lobsdice.training.fleet import Fleet
 from lobsdice.training.folder import RunFolder
 from lobsdice.training.select import BESIDE, CRITERION
 from lobsdice.training.settings import differences
@@ -260,6 +264,13 @@ def test_episodes_are_numbered_in_their_own_file():
 def test_weights_may_all_be_zero():
     weights = Weights(noise(30), np.zeros(3), "logs.npz", 1)
     assert weights.half == 3 and "No recorded transition has any weight." in section(weights)
+
+
+def test_of_logs_on_the_disk_no_episode_is_weighed(tmp_path):
+    logs = noise(3000)
+    fleet = Fleet((Member(LobsDICE(width=4)),), (prepare(noise(40, seed=1), logs, pool=1024),))
+    with pytest.raises(LobsDICEError, match="only some episodes could be weighed"):
+        weigh(RunFolder(tmp_path), fleet, logs, None)
 
 
 def test_recorded_states_are_rendered_only_if_they_determine_the_simulators_state():

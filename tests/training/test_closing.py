@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from worlds import noise
 
-from lobsdice.algorithms import BC
+from lobsdice.algorithms import BC, LobsDICE
 from lobsdice.data.ends import never_near_an_end
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.prepare import prepare
@@ -57,6 +57,15 @@ def test_it_tells_of_an_earlier_policy_that_was_better_and_of_runs_that_stopped(
     words, _ = said(0.3 * CONSTANT, 0.8 * CONSTANT, failures=[0])
     assert "1 run of 1 stopped early" in words
     assert "an earlier policy was better: --which selected" in words
+
+
+def test_nothing_is_said_of_the_weights_of_logs_on_the_disk():
+    logs = noise(3000)
+    fleet = Fleet((Member(LobsDICE(width=4)),), (prepare(EXPERT, logs, pool=1024),))
+    row = {"step": 10, "run": 0, "seed": 0, CRITERION: 0.0}
+    folder = RunFolder(Path("nowhere"))  # its checkpoint is not looked for
+    words, _ = closing(fleet, [row], (), Recordings(EXPERT, logs), folder)
+    assert "300 logged episodes (3,000 steps)" in words and "heaviest" not in words
 
 
 def paths(*ends: float, terminated: bool) -> Episodes:

@@ -217,6 +217,19 @@ def test_runs_are_diagnosed_on_rows_apart_and_on_sources_by_name():
     np.testing.assert_array_equal(everything.batch.offline.s[0], datas[0].offline.s)
 
 
+def test_discriminators_see_held_out_rows_blurred_as_in_training():
+    data = sourced(600, ("a", "b"))
+    noise = np.array([0.0, 0.5, 0.0], np.float32)
+    datas = (data, replace(data, blur=noise))
+    cases = [(data, 0.0) for data in datas]
+    assert hold_out(cases[:1])[0].batch.blur is None
+    blur = np.asarray(hold_out(cases)[0].batch.blur)
+    np.testing.assert_array_equal(blur, [0 * noise, noise])
+    fleet = Fleet(tuple(Member(LobsDICE(**SIZE), 0, i) for i in range(2)), datas)
+    loss = fleet.diagnosis()(fleet.begin())["held_out_ratio_loss"]
+    assert loss[0] != loss[1]
+
+
 def test_the_held_out_dual_is_that_of_the_rows_apart_and_zero_if_logs_are_demonstrations():
     algorithm = LobsDICE(averaged=False, blur=0.0, ratio_floor=0.0, **SIZE)
     data = prepare(noise(1100, seed=1, ended=0), noise(1100, ended=0))

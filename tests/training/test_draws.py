@@ -31,6 +31,7 @@ from lobsdice.training.draws import (
     end_share,
     held_out_count,
     held_out_rows,
+    learned_rows,
     pack,
 )
 from lobsdice.training.engine import Member, Options
@@ -122,7 +123,7 @@ def test_batches_hold_rows_of_the_runs_own_data_only(key):
             assert_frequencies(found.argmax(axis=1), even(0, len(owned)))
 
 
-@pytest.mark.parametrize("size, expected", [(480, []), (500, range(480, 500)), (1500, None)])
+@pytest.mark.parametrize("size, expected", [(511, []), (512, range(480, 512)), (1500, None)])
 def test_rows_are_held_out_in_blocks_and_never_drawn(size, expected):
     """Of steps and of ends alike, in the middle of a pool, too; of labelled rows none."""
     if expected is None:
@@ -139,6 +140,7 @@ def test_rows_are_held_out_in_blocks_and_never_drawn(size, expected):
     everything |= {END + i: 1 / (size + 700) for i in range(size)}
     assert_frequencies(batch.labelled.s[:, 0], everything)
     np.testing.assert_array_equal(held_out_rows(size), expected or range(size))
+    np.testing.assert_array_equal(learned_rows(size), others)
     assert held_out_count(jnp.array([size])) == len(expected)
 
 

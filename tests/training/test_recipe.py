@@ -12,6 +12,7 @@ from lobsdice.algorithms import ALGORITHMS, BC, DemoDICE, LobsDICE
 from lobsdice.data.formats import ReadOptions, write
 from lobsdice.data.recordings import Preparation
 from lobsdice.errors import LobsDICEError
+from lobsdice.training import recipe as module
 from lobsdice.training.engine import Options
 from lobsdice.training.recipe import Recipe, read_recipe
 
@@ -106,6 +107,16 @@ def test_data_is_files_or_a_task(settings, message):
 def test_labels_are_asked_for_where_they_are_needed(files, tmp_path):
     with pytest.raises(LobsDICEError, match="DemoDICE learns from demonstrations with actions"):
         Recipe(**files, out=tmp_path, algorithm=DemoDICE()).recordings()
+
+
+def test_of_logs_on_the_disk_all_are_counted_in_the_end(files, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(module, "LOOKED_AT", 500)
+    write(tmp_path / "logs.npz", noise(3000))
+    training = Options(steps=8, batch_size=16)
+    preparation = Preparation(pool=1024)
+    chosen = {"training": training, "preparation": preparation, "algorithm": BC(width=4)}
+    Recipe(**files, **chosen, out=tmp_path / "run").train({})
+    assert "300 logged episodes (3,000 steps)" in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_run_folder_that_was_moved_knows_where_it_is(tmp_path):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from worlds import noise
 
-from lobsdice.algorithms import BC
+from lobsdice.algorithms import BC, LobsDICE
 from lobsdice.data.prepare import Data, prepare
 from lobsdice.training import stream as module
 from lobsdice.training.draws import end_counts, pack
@@ -58,6 +58,16 @@ def test_a_run_that_is_resumed_sees_the_same_pool(datas):
     frozen = make_fleet(BC(width=8), replace(datas[0], blocks=None), 2, fleet.members[0].options)
     still = list(iterate(frozen, every=24))  # the pool never changes
     assert float(still[1].metrics["policy_loss"][0]) != float(whole[1].metrics["policy_loss"][0])
+
+
+@pytest.mark.parametrize("streams", [True, False])
+def test_rows_are_drawn_by_weight_again_if_the_pool_changes(datas, streams):
+    data = datas[0] if streams else replace(datas[0], blocks=None)
+    fleet = make_fleet(LobsDICE(width=4), data, 1, Options(steps=24, batch_size=16))
+    first, second, third = (now.state for now in iterate(fleet, every=8))
+    assert bool((first.drawn == second.drawn).all()) != streams
+    (again,) = iterate(fleet, every=8, begin=(16, second))
+    np.testing.assert_array_equal(jax.device_get(again.state.drawn), jax.device_get(third.drawn))
 
 
 def test_ends_have_the_share_that_they_have_in_all_logs(datas):

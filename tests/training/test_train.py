@@ -318,11 +318,15 @@ def test_a_long_training_says_a_line_a_minute(capsys, monkeypatch):
 @pytest.mark.parametrize(
     "arguments, sentence",
     [
-        ({"steps": 0}, "steps is 0; it must be at least 1"),
-        ({"batch_size": 0}, "batch_size is 0; it must be at least 1"),
-        ({"every": 0}, "every is 0; it must be at least 1"),
-        ({"cooldown": -1.0}, "cooldown is -1.0; it must be between 0 and 1"),
+        ({"steps": 0}, "`steps` is 0; it must be at least 1"),
+        ({"batch_size": 0}, "`batch_size` is 0; it must be at least 1"),
+        ({"every": 0}, "`every` is 0; it must be at least 1"),
+        ({"cooldown": -1.0}, "`cooldown` is -1.0; it must be between 0 and 1"),
         ({"seeds": 0}, "the fleet has no runs"),
+        (
+            {"algorithm": LobsDICE(calibrate=True), "hold_out": False},
+            "`calibrate` needs held-out rows, but `hold_out` is False",
+        ),
         ({"seeds": [-1]}, "a seed is -1"),
         ({"algorithm": [SMALL, BC(width=4)]}, "may differ in seed, data and real-valued"),
         ({"data": [DATA, noise_data(discrete=True)]}, "must agree in states and actions"),

@@ -219,10 +219,10 @@ def _check_kind(self: Any, name: str, kind: Any) -> None:
     if kind not in (int, float) or isinstance(value, jax.Array):
         return
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise LobsDICEError(f"{name} is {value!r}; it must be a number")
+        raise LobsDICEError(f"`{name}` is {value!r}; it must be a number")
     if kind is int and not isinstance(value, int | np.integer):
         if not math.isfinite(value) or value != int(value):
-            raise LobsDICEError(f"{name} is {value}; it must be a whole number")
+            raise LobsDICEError(f"`{name}` is {value}; it must be a whole number")
         object.__setattr__(self, name, int(value))
 
 
@@ -270,9 +270,11 @@ def _check(self: Any) -> None:
             raise LobsDICEError(f"`{f.name}` is {value!r}; it must be one of: {words}")
         # Written so that NaN is refused, too.
         if low is not None and high is not None and not low <= value <= high:
-            raise LobsDICEError(f"{f.name} is {value}; it must be between {low} and {high}")
+            raise LobsDICEError(f"`{f.name}` is {value}; it must be between {low} and {high}")
         if low is not None and not low <= value < math.inf:
-            raise LobsDICEError(f"{f.name} is {value}; it must be at least {low}, and finite")
+            raise LobsDICEError(f"`{f.name}` is {value}; it must be at least {low}, and finite")
         least = f.metadata.get("above")
         if least is not None and not least < value < math.inf:
-            raise LobsDICEError(f"{f.name} is {value}; it must be larger than {least}, and finite")
+            raise LobsDICEError(
+                f"`{f.name}` is {value}; it must be larger than {least}, and finite"
+            )

@@ -20,7 +20,7 @@ from lobsdice.data.episodes import Episodes
 from lobsdice.data.formats import write
 from lobsdice.data.formats.options import ALIASES
 from lobsdice.environments.gym import registered
-from lobsdice.errors import LobsDICEError, plural
+from lobsdice.errors import LobsDICEError, for_the_shell, plural
 from lobsdice.policies.policy import Policy, load_policy
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def readable(folders: Iterable[Path], read: Callable[[Path], Found]) -> dict[Pat
         try:
             found[folder] = read(folder)
         except LobsDICEError as error:
-            console.say(f"left out: {error}")
+            console.say(for_the_shell(f"left out: {error}"))
     return found
 
 

@@ -3,6 +3,7 @@
 Libraries are recognised by the attributes of their objects, so that none is imported.
 """
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from lobsdice.data.formats.metadata import SUCCESS, flags_of, space_entries
 from lobsdice.data.formats.options import DEFAULTS, ReadOptions, read_options
 from lobsdice.data.formats.table import from_table
 from lobsdice.data.spaces import ActionSpace
-from lobsdice.errors import LobsDICEError, plural
+from lobsdice.errors import DataWarning, LobsDICEError, plural
 
 #: The names of each part of an episode in the objects of other libraries.
 PARTS = {
@@ -116,12 +117,13 @@ def _of_buffer(buffer: Any) -> dict[str, np.ndarray]:
     """The rows of a buffer in the order of time, one environment after the other."""
     size, stop = len(buffer.dones), int(buffer.pos)
     order = (np.arange(size) + stop) % size if buffer.full else np.arange(stop)
+    after = getattr(buffer, "next_observations", None)
+    shared = after is None
+    if shared:  # with `optimize_memory_usage`, the next row holds the next observation
+        after = np.roll(_deep(buffer.observations), -1, axis=0)
+        order = order[1:] if buffer.full else order  # the oldest state has been replaced
     if not len(order):
         raise LobsDICEError("the replay buffer is empty")
-    after = getattr(buffer, "next_observations", None)
-    if after is None:  # with `optimize_memory_usage`, the next row holds the next observation
-        after = np.roll(_deep(buffer.observations), -1, axis=0)
-        order = order[:-1] if len(order) > 1 else order
     dones = np.asarray(buffer.dones)[order] != 0
     limits = getattr(buffer, "timeouts", None)
     timeouts = np.zeros_like(dones) if limits is None else np.asarray(limits)[order] != 0
@@ -135,7 +137,28 @@ def _of_buffer(buffer: Any) -> dict[str, np.ndarray]:
         "terminals": dones & ~timeouts,
         "timeouts": stops,
     }
-    return {key: _by_environment(array) for key, array in flat.items()}
+    rows = {key: _by_environment(array) for key, array in flat.items()}
+    return _without_last_steps(rows, len(order)) if shared else rows
+
+
+def _without_last_steps(rows: Mapping[str, np.ndarray], steps: int) -> dict[str, np.ndarray]:
+    """The rows of a buffer without the last step of each episode, whose result was replaced.
+
+    The first observation of the next episode is in its place. The newest of an environment's
+    `steps` rows has none after it.
+    """
+    newest = np.arange(len(rows["terminals"])) % steps == steps - 1
+    gone = (rows["terminals"] | rows["timeouts"]) & ~newest
+    if gone.any():
+        warnings.warn(
+            f"the transitions: the last step of {plural(int(gone.sum()), 'episode')} left out, "
+            "because the buffer does not keep its result (`optimize_memory_usage`); these episodes "
+            "count as truncated",
+            DataWarning,
+            stacklevel=6,
+        )
+    stops = rows["timeouts"] | np.roll(gone, -1)
+    return {key: array[~gone] for key, array in {**rows, "timeouts": stops}.items()}
 
 
 def _by_environment(array: np.ndarray) -> np.ndarray:

@@ -1,12 +1,15 @@
 """The processors and the memory of this machine."""
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 #: Files with the most bytes that a container may use.
 LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+#: The bytes of memory that nobody could claim.
+UNBOUNDED = sys.maxsize
 
 
 def cores() -> int:
@@ -17,8 +20,13 @@ def cores() -> int:
 
 
 def memory() -> int:
-    """The bytes of memory that this process may use, without those that others use now."""
-    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    """The bytes of memory that this process may use, without those that others use now.
+
+    `UNBOUNDED` if the system does not tell.
+    """
+    found = [UNBOUNDED]
+    with suppress(AttributeError, ValueError, OSError):  # not on Windows
+        found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     for path in LIMITS:
         with suppress(OSError, ValueError):  # there is no such file, or it says "max"
             found.append(int(Path(path).read_text()))

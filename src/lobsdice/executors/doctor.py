@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lobsdice.data.machine import cores, memory
+from lobsdice.data.machine import UNBOUNDED, cores, memory
 
 #: Packages that results depend on.
 PACKAGES = ("lobsdice", "jax", "jaxlib", "numpy", "equinox", "optax")
@@ -55,7 +55,7 @@ def examine() -> dict[str, Any]:
         "versions": {"python": platform.python_version()} | {p: _version(p) for p in PACKAGES},
         "system": platform.platform(),
         "cores": cores(),
-        "memory_gib": round(memory() / 2**30, 1),
+        "memory_gib": None if (free := memory()) == UNBOUNDED else round(free / 2**30, 1),
         "devices": devices(),
         "renderer": renderer(),
         "extras": {name: _extra(extra) for name, extra in EXTRAS.items()},

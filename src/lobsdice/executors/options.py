@@ -42,7 +42,7 @@ class Where:
         Files of the cluster go to a folder in `folder`.
         """
         if jobs is not None and jobs < 1:
-            raise LobsDICEError(f"jobs is {jobs}; it must be at least 1")
+            raise LobsDICEError(f"`jobs` is {jobs}; it must be at least 1")
         self._check()
         if self.on == "ray":
             from lobsdice.executors.ray import Ray
@@ -63,7 +63,7 @@ class Where:
         for name, least in {"cpus": 1, "gpus": 0, "retries": 0, "hours": 0, "memory": 0}.items():
             value = getattr(self, name)
             if value is not None and value < least:
-                raise LobsDICEError(f"{name} is {value}; it must be at least {least}")
+                raise LobsDICEError(f"`{name}` is {value}; it must be at least {least}")
         for option in self.slurm:
             if "=" not in option:
                 raise LobsDICEError(f"--slurm {option} is not of the form NAME=VALUE")

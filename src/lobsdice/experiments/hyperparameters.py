@@ -10,6 +10,9 @@ from lobsdice.errors import LobsDICEError
 if TYPE_CHECKING:
     from lobsdice.algorithms import Algorithm
 
+#: The words that stand for a truth value.
+TRUTHS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+
 
 def assignments(texts: Sequence[str]) -> dict[str, str]:
     """The values by their names, of texts such as nu-rate=0.001."""
@@ -49,7 +52,9 @@ def check(texts: Sequence[str], here: Collection[str]) -> None:
 def like(usual: Any, value: Any) -> Any:
     """The value with the type of the usual one."""
     if isinstance(usual, bool):
-        return str(value).lower() in ("1", "true", "yes")
+        if (word := str(value).lower()) not in TRUTHS:
+            raise LobsDICEError(f"{value!r} should be a truth value: {' or '.join(TRUTHS)}")
+        return TRUTHS[word]
     try:
         return type(usual)(value)
     except ValueError as error:

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from lobsdice.data.episodes import Episodes
+from lobsdice.errors import LobsDICEError
 from lobsdice.report.charts import Chart, Line
 from lobsdice.report.curves import thinned
 from lobsdice.report.html import Column, Html, join, number, table, tag
@@ -61,6 +62,10 @@ class Weights:
 
 def weigh(folder: RunFolder, fleet: Fleet, offline: Episodes, file: str | None) -> Weights:
     """Return the weights of the last checkpoint, averaged over the runs that did not fail."""
+    if any(data.blocks is not None for data in fleet.datas):
+        raise LobsDICEError(
+            "the logs stay on the disk, so that only some episodes could be weighed"
+        )
     share, runs = episode_shares(folder, fleet, len(offline))
     return Weights(offline, share, file, runs)
 

@@ -74,9 +74,12 @@ def _spread(last: Sequence[Row]) -> str:
 
 
 def _heaviest(fleet: Fleet, recordings: Recordings, folder: RunFolder) -> str:
-    """Say how many of the heaviest episodes never come near the end of the demonstrations."""
-    weighs = isinstance(fleet.members[0].algorithm, Weighing)
-    if not weighs or fleet.datas[0].offline.size > MOST_ROWS:
+    """Say how many of the heaviest episodes never come near the end of the demonstrations.
+
+    Nothing is said of logs on the disk: only the episodes in memory could be weighed.
+    """
+    weighs, data = isinstance(fleet.members[0].algorithm, Weighing), fleet.datas[0]
+    if not weighs or data.blocks is not None or data.offline.size > MOST_ROWS:
         return ""
     shares, _ = episode_shares(folder, fleet, len(recordings.offline))
     order = np.argsort(-shares, kind="stable")

@@ -48,18 +48,20 @@ class Spread:
             return tree
         return jax.tree.map(lambda x: jax.device_put(x, self.devices[0])[: self.runs], tree)
 
-    def program(self, chunk: Callable) -> Callable:
+    def program(self, chunk: Callable, *, streams: bool) -> Callable:
         """The function `run_chunk` of `engine`, with the runs of each device on that device."""
-        return chunk if len(self.devices) == 1 else partial(_spread, chunk, self._mesh)
+        several = len(self.devices) > 1
+        program = partial(_spread, chunk, self._mesh) if several else chunk
+        return partial(program, streams=streams)
 
     @cached_property
     def _mesh(self) -> Mesh:
         return Mesh(np.array(self.devices), ("runs",))
 
 
-@partial(jax.jit, static_argnums=(0, 1), static_argnames=("steps",))
-def _spread(chunk: Callable, mesh: Mesh, *arguments: Any, steps: int) -> Any:
-    one_device = partial(chunk, steps=steps)
+@partial(jax.jit, static_argnums=(0, 1), static_argnames=("steps", "streams"))
+def _spread(chunk: Callable, mesh: Mesh, *arguments: Any, steps: int, streams: bool) -> Any:
+    one_device = partial(chunk, steps=steps, streams=streams)
     # In the order of `run_chunk`: algorithms, options, states, pool, slices, keys, first step.
     places = (RUNS, RUNS, RUNS, EVERYWHERE, RUNS, RUNS, EVERYWHERE)
     # No value is combined over devices, so there is nothing to check about such values.

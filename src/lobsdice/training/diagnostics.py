@@ -26,6 +26,7 @@ from lobsdice.equations.ratio import Rows
 from lobsdice.equations.terminal import Terminal
 from lobsdice.errors import LobsDICEError
 from lobsdice.training.draws import (
+    blurs,
     end_counts,
     end_share,
     following,
@@ -113,7 +114,8 @@ def hold_out(
     sizes = [data.offline.size for data in datas]
     n = min(ROWS_HELD_OUT, *(len(held_out_rows(size)) if apart else size for size in sizes))
     held = [_held_out(data, mass, n, names, restart, apart, ahead) for data, mass in cases]
-    return jax.tree.map(lambda *xs: jnp.stack(xs), *held), names
+    found = jax.tree.map(lambda *xs: jnp.stack(xs), *held)
+    return found._replace(batch=found.batch._replace(blur=blurs(datas))), names
 
 
 def _held_out(

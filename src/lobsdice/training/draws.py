@@ -26,7 +26,8 @@ from lobsdice.equations.duals import Number, Values
 from lobsdice.equations.terminal import Terminal
 
 #: Expert and offline rows are held out in blocks: the last BLOCK rows of each PERIOD. Single rows
-#: would not do, because neighbouring steps are nearly the same.
+#: would not do, because neighbouring steps are nearly the same. Of a part without a whole block
+#: none are: a few rows would measure nothing.
 PERIOD, BLOCK = 512, 32
 LEARNED = PERIOD - BLOCK
 #: 1 for the parts of a batch that have held-out rows. Initial states and labelled rows have none.
@@ -78,10 +79,11 @@ def pack(datas: Sequence[Data]) -> tuple[Pool, Slices]:
     start = np.cumsum(size, axis=0) - size
     pool = pool._replace(ahead=_ahead(datas, start.astype(np.int64)))
     start, steps, ends = (jnp.asarray(x, jnp.int32) for x in (start, steps, ends))
-    return pool, Slices(start, steps, ends, jnp.asarray(weight, jnp.float32), blur=_blurs(datas))
+    return pool, Slices(start, steps, ends, jnp.asarray(weight, jnp.float32), blur=blurs(datas))
 
 
-def _blurs(datas: Sequence[Data]) -> Float[Array, "datas state"] | None:
+def blurs(datas: Sequence[Data]) -> Float[Array, "datas state"] | None:
+    """The noise on each feature that discriminators see, of each dataset; None if none has any."""
     if all(data.blur is None for data in datas):
         return None
     none = np.zeros(datas[0].state_size, np.float32)
@@ -287,7 +289,8 @@ def _numbers(
     """Random numbers of rows that are not held out, or with `apart` of those that are."""
     held = divided * held_out_count(size)
     number = jax.random.randint(key, (4, n), 0, jnp.maximum((size - held)[:, None], 1))
-    learned = number + divided[:, None] * (number // LEARNED * BLOCK)
+    blocks = divided * (size >= PERIOD)
+    learned = number + blocks[:, None] * (number // LEARNED * BLOCK)
     if not apart:
         return learned
     number = jax.random.randint(key, (4, n), 0, jnp.maximum(held[:, None], 1))
@@ -296,19 +299,20 @@ def _numbers(
 
 def held_out_count(size: Int[Array, " parts"]) -> Int[Array, " parts"]:
     """The number of held-out rows in parts of the given sizes."""
-    return size // PERIOD * BLOCK + jnp.maximum(size % PERIOD - LEARNED, 0)
+    rest = jnp.where(size >= PERIOD, size % PERIOD - LEARNED, 0)
+    return size // PERIOD * BLOCK + jnp.maximum(rest, 0)
 
 
 def learned_rows(size: int) -> Int64[np.ndarray, " n"]:
     """The numbers of the rows of a part that training sees."""
     rows = np.arange(size)
-    return rows[rows % PERIOD < LEARNED]
+    return rows[rows % PERIOD < LEARNED] if size >= PERIOD else rows
 
 
 def held_out_rows(size: int) -> Int64[np.ndarray, " n"]:
     """The numbers of the held-out rows of a part; all rows if there are too few to spare any."""
     rows = np.arange(size)
-    return rows[rows % PERIOD >= LEARNED] if size > LEARNED else rows
+    return rows[rows % PERIOD >= LEARNED] if size >= PERIOD else rows
 
 
 def _append(steps: Steps, final: States) -> Steps:

@@ -166,7 +166,7 @@ def _cooling(options: Options, now: Int[Array, ""]) -> Float[Array, ""]:
     return jnp.minimum(1.0, left / jnp.maximum(options.cooldown, 1e-9))
 
 
-@partial(jax.jit, static_argnames=("steps",))
+@partial(jax.jit, static_argnames=("steps", "streams"))
 def run_chunk(
     algorithms: Algorithm,
     options: Options,
@@ -177,16 +177,18 @@ def run_chunk(
     first: Int[Array, ""],
     *,
     steps: int,
+    streams: bool = False,
 ) -> tuple[State, Metrics]:
     """Take `steps` gradient steps of every run in one compiled program; return mean metrics too.
 
     Steps come in whole blocks of `penalty_every`, or in one that is shorter. The first step of a
     block has penalties, which count for the whole block, and its metrics are logged. A run that
     fails goes back to the start of the chunk: to go back a step would cost a copy in each step.
+    With `streams` the pool may be another one than that of the chunk before.
     """
 
     def one_run(algorithm, options, begun, slices, key):
-        run = _Run(algorithm, options, pool, slices, key)
+        run = _Run(algorithm, options, pool, slices, key, first if streams else None)
         state, metrics = run.blocks(begun, first, steps=steps)
         state = _with_weights_watched(state, metrics, first + steps - 1)
         return _unless_failed(begun, state), jax.tree.map(jnp.mean, metrics)
@@ -202,6 +204,8 @@ class _Run(NamedTuple):
     pool: Pool
     slices: Slices
     key: Key[Array, ""]
+    changed: Int[Array, ""] | None
+    """The step before which the pool has changed: drawn rows are others now. None if it stays."""
 
     def blocks(self, state: State, first: Int[Array, ""], *, steps: int) -> tuple[State, Metrics]:
         """Take steps in blocks of `penalty_every`, or in one shorter block.
@@ -245,6 +249,8 @@ class _Run(NamedTuple):
         if not self.algorithm.refresh_every:
             return state
         due = now % self.algorithm.refresh_every < self.algorithm.penalty_every
+        if self.changed is not None:
+            due |= now == self.changed
         return jax.lax.cond(due, self.refresh, lambda state, _: state, state, now)
 
     def refresh(self, state: State, now: Int[Array, ""]) -> State:

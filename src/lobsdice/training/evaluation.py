@@ -61,6 +61,11 @@ def _check(found: Any, runs: int) -> None:
         )
     for scores in found:
         _check_scores(scores)
+        if other := set(found[0]) ^ set(scores):
+            raise LobsDICEError(
+                f"`evaluate` returned {min(map(repr, other))} for some policies only; it must "
+                "return numbers of the same names for all"
+            )
 
 
 def _check_scores(scores: Any) -> None:

@@ -170,16 +170,21 @@ class Fleet:
         return measure
 
     def failures(self, now: Progress) -> dict[int, str]:
+        """The step, the reason and what to do, for each run that has stopped."""
+        advice = "try smaller learning rates or a larger alpha"
+        return {
+            i: f"run {i} (seed {self.members[i].seed}) {stopped}; {advice}"
+            for i, stopped in self.stops(now).items()
+        }
+
+    def stops(self, now: Progress) -> dict[int, str]:
         """The step and the reason, for each run that has stopped."""
         failed_at, failed_in = jax.device_get((now.state.failed_at, now.state.failed_in))
         names = watched(now.metrics)
         found = {}
         for i in np.flatnonzero(failed_at >= 0).tolist():
             what = ", ".join(name for j, name in enumerate(names) if failed_in[i] >> j & 1)
-            found[i] = (
-                f"run {i} (seed {self.members[i].seed}) stopped at step {failed_at[i]}, where "
-                f"numbers ceased to be finite: {what}; try smaller learning rates or a larger alpha"
-            )
+            found[i] = f"stopped at step {failed_at[i]}, where numbers ceased to be finite: {what}"
         return found
 
 
@@ -236,7 +241,8 @@ def iterate(
     stream = Stream(fleet.datas, step, fleet.pool, places.copies, in_background)
     slices = places.each(stream.slices)
     algorithms, options = places.each(_stack([(m.algorithm, m.options) for m in fleet.members]))
-    keys, chunk = places.each(fleet.keys()), places.program(run_chunk)
+    keys = places.each(fleet.keys())
+    chunk = places.program(run_chunk, streams=stream.changes)
     state = places.each(state)
     while step < fleet.steps:
         parts = []
@@ -371,12 +377,7 @@ def _check_member(member: Member, data: Data) -> None:
         )
     if member.algorithm.looks_ahead:
         _check_triples(type(member.algorithm).__name__, data)
-    pretrain, steps = getattr(member.algorithm, "pretrain", 0), member.options.steps
-    if pretrain >= steps:
-        raise LobsDICEError(
-            f"`pretrain` is {pretrain}, but there are only {plural(steps, 'step')} in all (`steps`)"
-            ": the policy would never learn"
-        )
+    _check_together(member.algorithm, member.options)
     if member.algorithm.scored_by is not None and data.blocks is not None:
         raise LobsDICEError(
             f"{type(member.algorithm).__name__} needs numbers about all logged steps before it "
@@ -387,12 +388,24 @@ def _check_member(member: Member, data: Data) -> None:
     check_terminal(member.options.terminal, getattr(member.algorithm, "gamma", 0.0))
 
 
+def _check_together(algorithm: Algorithm, options: Options) -> None:
+    """Raise if a hyperparameter does not go with the options of training."""
+    pretrain, steps = getattr(algorithm, "pretrain", 0), options.steps
+    if pretrain >= steps:
+        raise LobsDICEError(
+            f"`pretrain` is {pretrain}, but there are only {plural(steps, 'step')} in all (`steps`)"
+            ": the policy would never learn"
+        )
+    if getattr(algorithm, "calibrate", False) and not options.hold_out:
+        raise LobsDICEError("`calibrate` needs held-out rows, but `hold_out` is False")
+
+
 def _check_whole_numbers(settings: Any) -> None:
     """Raise if a hyperparameter is a larger number than devices can count to."""
     for field in fields(settings):
         value = getattr(settings, field.name)
         if isinstance(value, int) and value >= BOUND:
-            raise LobsDICEError(f"{field.name} is {value}; it must be below 2^31")
+            raise LobsDICEError(f"`{field.name}` is {value}; it must be below 2^31")
 
 
 def _means(parts: list[Metrics], weights: list[int]) -> Means:

@@ -120,10 +120,10 @@ class Recipe:
 
         With `audit`, a line says whether the files fit each other.
         """
-        loggers, recordings = self.loggers(about), self.recordings()
-        fleet = self.fleet(recordings)
+        loggers, whole = self.loggers(about), self.recordings()
+        fleet, recordings = self.fleet(whole), whole
         if self.preparation.pool is not None:  # what is said needs the logs in memory
-            recordings = recordings._replace(offline=recordings.offline.spread(LOOKED_AT))
+            recordings = recordings._replace(offline=whole.offline.spread(LOOKED_AT))
         warned = self.tell_ends(recordings)
         if audit and self.task is None:  # the data of a task is known
             self.tell_audit(recordings, warned)
@@ -139,7 +139,7 @@ class Recipe:
             evaluation=self.evaluation_settings(),
             devices=self.devices,
         )
-        self.tell_closing(run, recordings)
+        self.tell_closing(run, whole)
         return run
 
     def as_published(self) -> "Recipe":

@@ -44,6 +44,11 @@ class Stream:
         self.places = _places(self.datas)
         self._read_ahead()
 
+    @property
+    def changes(self) -> bool:
+        """True if some of the logs are not in memory."""
+        return bool(self.places)
+
     def at(self, step: int) -> Pool:
         """The pool for the piece of work that begins at this step."""
         while self.version < step // EVERY and self.places:

@@ -155,7 +155,7 @@ def train_fleet(
     keep_programs()
     every = default_every(fleet) if every is None else every
     if every < 1:
-        raise LobsDICEError(f"every is {every}; it must be at least 1")
+        raise LobsDICEError(f"`every` is {every}; it must be at least 1")
     run = configuration(fleet, every, evaluation)
     with interruptible() as check, locked(Path(out)) if out is not None else nullcontext():
         folder = None

@@ -12,6 +12,7 @@ from lobsdice.data.formats import write
 from lobsdice.environments.tasks.task import load
 
 HOSTILE = "<script>alert('x')</script>&\""
+POINTS = np.random.default_rng(5).normal(size=(31, 2)).tolist()
 
 
 def cloud(count: int, *, seed: int, centre: float = 0.0, width: int = 2) -> Episodes:
@@ -44,6 +45,15 @@ def test_covered_data_exits_with_0(lobsdice, files):
     result = lobsdice("audit", "--expert", files["demos"], "--offline", files["logs"])
     assert result.code == 0 and not result.err
     assert result.out.splitlines()[-1].startswith("COVERED: ")
+
+
+def test_a_remark_names_options_as_the_shell_does(lobsdice, files, tmp_path):
+    rows = [f"{e},{x},{y},{int(i == 30)}" for e in range(3) for i, (x, y) in enumerate(POINTS)]
+    path = tmp_path / "demos.csv"
+    path.write_text("\n".join(["episode,obs_0,obs_1,done", *rows]) + "\n")
+    result = lobsdice("audit", "--expert", path, "--offline", files["logs"])
+    (line,) = [x for x in result.out.splitlines() if x.startswith("expert: every episode counts")]
+    assert "name it as --terminated-column;" in line and "`" not in line
 
 
 def test_uncovered_data_exits_with_3(lobsdice, files):

@@ -12,6 +12,7 @@ import onnxruntime
 import pytest
 from made_runs import make_policy, make_run
 
+from lobsdice.cli.commands import export
 from lobsdice.data.spaces import Box, Discrete
 from lobsdice.policies.policy import load_policy
 
@@ -98,6 +99,12 @@ def test_the_policy_is_of_the_first_run_that_has_one_or_of_the_run_named(lobsdic
 def test_observations_can_be_named(lobsdice, tmp_path, folder, recording):
     words = ("export", folder, "--onnx", tmp_path / "p.onnx", "--observations", recording)
     assert lobsdice(*words).out.splitlines()[-1] == f"observations: {recording}"
+
+
+def test_no_more_observations_are_loaded_than_are_checked(folder, monkeypatch):
+    monkeypatch.setattr(export, "ENOUGH", 4)
+    _, rows = export.Export(folder, numpy=Path("policy.py")).rows(make_policy(BOX))
+    assert 2 <= len(rows) <= 2 * 4  # of two files
 
 
 def test_random_observations_replace_recordings_that_are_gone(

@@ -386,6 +386,14 @@ def test_settings_of_another_version_are_not_resumed(lobsdice, tmp_path):
     assert result.code == 2 and "written by another version of lobsdice" in result.err
 
 
+@pytest.mark.parametrize("words", ["--batch-size 0", "--steps 0", "--ratio-floor -1", "--alpha -1"])
+def test_a_setting_outside_its_bounds_is_named_as_it_was_given(lobsdice, tmp_path, words):
+    option, value = words.split()
+    place = ("--task", "reach", "--out", tmp_path / "a")
+    result = lobsdice("train", "lobsdice", *place, option, value)
+    assert result.code == 2 and result.err.startswith(f"error: {option} is {value}")
+
+
 def test_a_missing_package_is_one_line(lobsdice, world, tmp_path, monkeypatch):
     for flag, package, extra in (
         (["--tensorboard"], "tensorboardX", "tensorboard"),

@@ -266,6 +266,14 @@ def test_actions_in_another_order_are_refused_by_name(folder):
     assert named.actions is not None  # named in one order, they are matched
 
 
+def test_columns_without_names_are_chosen_by_their_numbers(tmp_path):
+    path = put(tmp_path / "a.csv", "1,2,3,0.5\n4,5,6,\n")
+    chosen = {"observation_columns": [2, 0], "action_columns": 3, "action_low": 0, "action_high": 1}
+    found = read(path, header=False, one_episode=True, **chosen)
+    assert found.observations.tolist() == [[3, 1], [6, 4]]
+    assert some(found.actions).tolist() == [[0.5]] and found.action_space == Box((0.0,), (1.0,))
+
+
 def test_archives_of_one_episode_are_read(tmp_path):
     rows = np.arange(8.0).reshape(4, 2)
     np.savez(tmp_path / "b.npz", observations=rows, actions=rows[:3] / 10, terminated=True)
@@ -274,6 +282,26 @@ def test_archives_of_one_episode_are_read(tmp_path):
     assert found.lengths.tolist() == [3, 3] and found.terminated.tolist() == [False, True]
     np.testing.assert_array_equal(some(found.actions)[3:], (rows[:3] / 10).astype(np.float32))
     np.testing.assert_array_equal(found.success, [1, -1])
+
+
+@pytest.mark.parametrize(
+    ("actions", "marks", "ended"),
+    [
+        (3, [0, 0, 1], True),
+        (3, [0, 0, 0, 1], True),
+        (3, [0, 1, 0], False),
+        (4, [0, 0, 0, 1], False),
+    ],
+)
+def test_an_archive_of_one_episode_terminates_if_the_result_of_its_last_action_is_marked(
+    actions, marks, ended, tmp_path, recwarn
+):
+    rows = np.linspace(-1, 1, 4)[:, None]
+    np.savez(tmp_path / "a.npz", observations=rows, actions=rows[:actions], terminated=marks)
+    found = read(tmp_path)
+    assert found.lengths.tolist() == [3] and found.terminated.tolist() == [ended]
+    said = [str(warning.message) for warning in recwarn]
+    assert any("the episode counts as truncated" in sentence for sentence in said) == (actions == 4)
 
 
 def test_several_formats_in_a_folder_are_refused(folder):

@@ -65,6 +65,39 @@ def test_rows_of_an_episode_must_lie_together(tmp_path):
         list(read_parts(tmp_path / "logs.csv", DEFAULTS))
 
 
+def converted(folder, pattern: str) -> Episodes:
+    """What the files that match a pattern become as a folder of columns."""
+    write_parts(folder / "logs.columns", read_parts(folder / pattern, DEFAULTS))
+    return read(folder / "logs.columns")
+
+
+@pytest.mark.parametrize(
+    ("headers", "message"),
+    [
+        (("obs_x,obs_y,action", "obs_y,obs_x,action"), "observations in another order .* 'obs_y'"),
+        (("obs_x,action_v,action_w", "obs_x,action_w,action_v"), "actions in another order .* '"),
+        (("obs_x,obs_y,action", "obs_x,action,reward"), "has observations of 1 numbers, but"),
+    ],
+)
+def test_files_whose_columns_differ_are_not_mixed(headers, message, tmp_path):
+    for number, header in enumerate(headers):
+        (tmp_path / f"{number}.csv").write_text(f"{header}\n0,1,2\n3,4,5\n")
+    with pytest.raises(LobsDICEError, match=message):
+        converted(tmp_path, "*.csv")
+    assert not (tmp_path / "logs.columns").exists()
+
+
+def test_files_are_put_together_in_the_order_of_their_numbers(tmp_path):
+    for number in (10, 2, 1):
+        (tmp_path / f"run_{number}.csv").write_text(f"obs_x\n{number}\n{number}\n")
+    np.testing.assert_array_equal(converted(tmp_path, "*.csv").observations[::2, 0], [1, 2, 10])
+
+
+def test_a_pattern_that_no_file_matches_is_named(tmp_path):
+    with pytest.raises(LobsDICEError, match=r"run_\*\.csv: there is no file of a known format"):
+        converted(tmp_path, "run_*.csv")
+
+
 def test_damaged_columns_are_refused_in_a_sentence(tmp_path):
     write(tmp_path / "logs.columns", recorded())
     (tmp_path / "logs.columns" / "observations.npy").write_bytes(b"\x93NUMPY")

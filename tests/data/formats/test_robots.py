@@ -396,6 +396,13 @@ def test_a_bad_rlds_dataset_is_one_sentence(case, tmp_path, episodes):
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
+def test_a_missing_shard_of_a_split_that_is_named_is_missed(tmp_path, episodes):
+    write(tmp_path / "a.rlds", episodes)
+    BAD_RLDS["a missing shard"][0](tmp_path / "a.rlds" / "a-train.tfrecord-00000-of-00001")
+    with pytest.raises(LobsDICEError, match="there are 1 of the 2 files"):
+        read(tmp_path / "a.rlds", split="train")
+
+
 def test_integers_of_an_example_are_read_with_their_signs(tmp_path, episodes):
     from lobsdice.data.formats.tfrecord import example
 

@@ -8,6 +8,7 @@ import pytest
 
 from lobsdice.data.episodes import Episodes, concatenate, mixture
 from lobsdice.data.formats import ReadOptions, read, write
+from lobsdice.data.machine import at_most
 from lobsdice.errors import DataWarning, LobsDICEError
 from tests.recordings import SUFFIXES
 
@@ -68,6 +69,13 @@ def test_there_is_a_name_for_each_episode_or_for_none():
 def test_the_line_counts_the_header_empty_lines_and_line_breaks_in_cells(tmp_path):
     path = saved(tmp_path / "a.csv", '"T\n1",0,1,0.5', "", '"T\n1",1,two,')
     with pytest.raises(LobsDICEError, match=r"'obs_0', row 1 \(line 5\): 'two' is not a number"):
+        read(path)
+
+
+def test_a_cell_that_looks_like_a_row_far_beyond_the_file_takes_no_memory(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("episode,obs_0\n0,1\n0,row 3000000000\n0,2\n")
+    with at_most(1 << 30), pytest.raises(LobsDICEError, match=r"row 1 \(line 3\): .*line unknown"):
         read(path)
 
 

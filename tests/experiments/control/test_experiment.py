@@ -196,7 +196,7 @@ def test_a_killed_experiment_goes_on_and_ends_as_if_it_had_not_been(files, tmp_p
 
 
 def test_at_least_one_program_trains_at_a_time(tmp_path):
-    with pytest.raises(LobsDICEError, match="jobs is 0; it must be at least 1"):
+    with pytest.raises(LobsDICEError, match="`jobs` is 0; it must be at least 1"):
         MuJoCo(out=tmp_path / "new", jobs=0)()
     assert not (tmp_path / "new").exists()
 

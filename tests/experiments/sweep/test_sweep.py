@@ -139,6 +139,16 @@ def test_a_sweep_may_be_quiet_and_go_on_with_other_jobs(tmp_path, capfd):
     assert "other settings (space.average" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize("words", ["--tensorboard", "--wandb mine", "--keep selected"])
+def test_options_that_a_sweep_does_not_use_are_refused(words, tmp_path, capsys):
+    mine = recipe(tmp_path)
+    files = ["--expert", *mine.expert, "--offline", *mine.offline, "--out", str(mine.out)]
+    sizes = "--steps 2 --batch-size 8 --width 8 --settings 1 --rungs 1 --space average=0,0.9"
+    assert main(["sweep", "bc", *files, *sizes.split(), *words.split()]) == 2
+    assert f"a sweep does not use {words.split()[0]};" in capsys.readouterr().err
+    assert not mine.out.exists()
+
+
 def test_a_page_shows_all_settings_and_what_matters(done, capsys):
     assert main(["report", str(done.folder)]) == 0
     page = (done.folder / "report.html").read_text()
@@ -195,7 +205,7 @@ def test_a_space_is_read_and_its_mistakes_are_named(tmp_path):
         "width=a,b": "'a,b' is not a list of values of type int",
         "policy_rate=2..1": "LOW below HIGH",
         "policy_rate": "has no values",
-        "policy_rate=-1..1": "policy_rate is -1.0",
+        "policy_rate=-1..1": "`policy_rate` is -1.0",
     }.items():
         with pytest.raises(LobsDICEError, match=sentence):
             read_space((text,), mine)

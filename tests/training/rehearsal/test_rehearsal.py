@@ -1,6 +1,7 @@
 """Policies in a learned world, beside demonstrations, where the truth is known."""
 
 from dataclasses import replace
+from functools import partial
 from math import comb
 
 import numpy as np
@@ -10,6 +11,7 @@ from line_world import EDGE, SAME, SPACE, demonstrations, going, made_world, wal
 from lobsdice.data.prepare import prepare
 from lobsdice.environments.learned import Mixture, Rehearsal, load_world
 from lobsdice.errors import LobsDICEError
+from lobsdice.training.rehearsal import dynamics
 from lobsdice.training.rehearsal.comparison import Comparison, Shown, sliced
 from lobsdice.training.rehearsal.dynamics import learn_world
 from lobsdice.training.rehearsal.following import following
@@ -27,6 +29,16 @@ def learned():
     logs = walks(actions, starts, noise=0.5)
     data = prepare(demonstrations(), logs)
     return learn_world(data, members=3, steps=1000, batch_size=64, width=32)
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+def test_a_world_that_cannot_be_learned_is_a_sentence(monkeypatch):
+    monkeypatch.setattr(dynamics, "Dynamics", partial(dynamics.Dynamics, rate=1e300))
+    data = prepare(demonstrations(), walks(np.zeros(9), np.zeros(9), noise=0.5))
+    sentence = r"the world of the logs could not be learned: a network stopped at step"
+    with pytest.raises(LobsDICEError, match=sentence) as caught:
+        learn_world(data, members=1, steps=40, batch_size=8, width=8)
+    assert "alpha" not in str(caught.value)
 
 
 def test_a_policy_that_does_as_demonstrated_works_and_others_do_not():

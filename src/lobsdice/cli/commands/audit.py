@@ -62,7 +62,7 @@ def _print(report: output.Report) -> None:
     for name in ("expert", "offline"):
         output.print_facts(name, {k: v for k, v in report[name].items() if k != "remarks"})
         for remark in report[name]["remarks"]:
-            console.show(f"{name}: {remark}")
+            console.show(for_the_shell(f"{name}: {remark}"))
     ends = report["ends"]
     for sentence in (ends["summary"], ends["reading"], *ends["remarks"]):
         console.show(for_the_shell(f"ends: {sentence}"))

@@ -47,7 +47,7 @@ def _facts(found: dict[str, Any]) -> dict[str, Any]:
         **found["versions"],
         "system": found["system"],
         "cores": found["cores"],
-        "free memory": f"{found['memory_gib']} GiB",
+        "free memory": f"{found['memory_gib']} GiB" if found["memory_gib"] else "unknown",
         "devices of JAX": f"{len(devices)}: {', '.join(devices)}",
         "renderer of MuJoCo": found["renderer"],
     }

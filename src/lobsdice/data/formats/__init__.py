@@ -113,10 +113,14 @@ def read_parts(path_or_id: str | PathLike[str], options: ReadOptions) -> Iterato
 
     These are CSV, Parquet and HDF5 files, and patterns of them. Others are one part.
     """
+    from lobsdice.data.formats.folder import natural
+
     path, said = Path(path_or_id), set()
     named = has_magic(str(path)) and not path.exists()
     files = [Path(name) for name in glob(str(path), recursive=True)] if named else [path]
-    for file in sorted(files):
+    if not files:
+        raise LobsDICEError(f"{path}: {_no_file()}")
+    for file in sorted(files, key=natural):
         reader = getattr(_kind_of(file).load(), "parts", None) if file.is_file() else None
         if reader is None:
             yield read(file, options)
@@ -204,7 +208,7 @@ def _read_each(paths: Sequence[Path], options: ReadOptions) -> tuple[Episodes, l
     from lobsdice.data.formats.folder import join, natural, told_apart
 
     if not paths:
-        raise LobsDICEError(f"there is no file of a known format; names end in {_suffixes()}")
+        raise LobsDICEError(_no_file())
     paths = sorted(paths, key=natural)
     names = told_apart(paths)
     options, parts, found = replace(options, one_episode=True), [], []
@@ -297,6 +301,10 @@ def explained(path: str | PathLike[str]) -> Iterator[None]:
         raise LobsDICEError(
             f"{path}: it cannot be read and may be damaged ({reason(error)})"
         ) from error
+
+
+def _no_file() -> str:
+    return f"there is no file of a known format; names end in {_suffixes()}"
 
 
 def _suffixes() -> str:

@@ -227,10 +227,15 @@ def _with_lines(message: str, text: Text, path: Path) -> str:
     if not rows:
         return message
     lines = _lines(path, text, max(rows))
-    return ROW.sub(lambda found: f"{found[0]} (line {lines[int(found[1])]})", message)
+
+    def with_line(found: re.Match[str]) -> str:
+        row = int(found[1])  # in the words of a cell it may lie far beyond the file
+        return f"{found[0]} (line {lines[row] if row < len(lines) else 'unknown'})"
+
+    return ROW.sub(with_line, message)
 
 
-def _lines(path: Path, text: Text, last: int) -> list[int | str]:
+def _lines(path: Path, text: Text, last: int) -> list[int]:
     """The line of the file that each row begins in, from 1, up to row `last`."""
     file = io.BytesIO(_unpacked(path, text.codec)) if text.codec else path.open("rb")
     with io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="") as lines:
@@ -243,8 +248,7 @@ def _lines(path: Path, text: Text, last: int) -> list[int | str]:
             before = reader.line_num
             if len(found) > last + 1:
                 break
-    found = found[text.header :]
-    return found + ["unknown"] * (last + 1 - len(found))
+    return found[text.header :]
 
 
 def write(path: Path, episodes: Episodes) -> None:

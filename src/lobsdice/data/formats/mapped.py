@@ -22,7 +22,13 @@ from jaxtyping import Float64
 
 from lobsdice.data.actions import infer_space
 from lobsdice.data.checks import check_actions
-from lobsdice.data.episodes import NUMBERS, Episodes, Facts
+from lobsdice.data.episodes import (
+    NUMBERS,
+    Episodes,
+    Facts,
+    check_action_order,
+    check_states,
+)
 from lobsdice.data.files import atomic
 from lobsdice.data.formats.choice import with_chosen
 from lobsdice.data.formats.options import ReadOptions
@@ -82,7 +88,8 @@ class Writer:
         self.short: dict[str, list[np.ndarray]] = {}
         self.moments = _Moments()
         self.spaces = _Spaces()
-        self.head: dict[str, Any] = {}
+        self.model: Episodes | None = None
+        """The first episode, whose columns all others must have."""
         self.sources: dict[str, int] = {}
         self.names: list[str] = []
 
@@ -91,17 +98,11 @@ class Writer:
 
     def add(self, part: Episodes) -> None:
         """Write more episodes."""
-        first = not self.head
-        self.head = self.head or {
-            "observation_names": part.observation_names,
-            "unread": part.unread,
-            "state_size": part.state_size,
-        }
-        if part.state_size != self.head["state_size"]:
-            raise LobsDICEError(
-                f"observations have {part.state_size} numbers after episodes with "
-                f"{self.head['state_size']}"
-            )
+        first = self.model is None
+        if self.model is None:
+            self.model = part.first(1)
+        check_states("a later file", part, "the first one", self.model)
+        check_action_order("a later file", part, "the first one", self.model)
         self.spaces.add(part)
         for name in LONG:
             self._append(name, getattr(part, name), first)
@@ -135,7 +136,7 @@ class Writer:
             digest.update(file.close())
         if error is not None:
             return
-        if not self.head:
+        if self.model is None:
             raise LobsDICEError("there are no episodes to write")
         short = {name: np.concatenate(values) for name, values in self.short.items()}
         for name, values in short.items():
@@ -145,7 +146,9 @@ class Writer:
         head = {
             "format": "lobsdice columns",
             "version": VERSION,
-            **self.head,
+            "observation_names": self.model.observation_names,
+            "unread": self.model.unread,
+            "state_size": self.model.state_size,
             "source_names": list(self.sources),
             "episode_names": self.names if known else [],
             "action_space": self.spaces.found and self.spaces.found.to_json(),

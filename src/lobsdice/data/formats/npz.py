@@ -33,6 +33,9 @@ SUFFIX = ".npy"
 
 REQUIRED = ("observations", "episode_lengths", "terminated")
 
+#: The warning about an episode with as many actions as observations.
+CUT = "the last action left out, because no observation follows it; the episode counts as truncated"
+
 
 def read(path: Path, options: ReadOptions) -> tuple[Episodes, list[str]]:
     """The episodes in an archive of our own format or of flat transitions, and warnings."""
@@ -71,7 +74,8 @@ def _read_ours(arrays: Arrays[np.ndarray], options: ReadOptions) -> tuple[Episod
 def _read_one(arrays: Arrays[np.ndarray], options: ReadOptions) -> tuple[Episodes, list[str]]:
     """The one episode of an archive: T+1 observations and T actions, or T of both.
 
-    An action in the last of T rows has no result in the file and is left out.
+    An action in the last of T rows has no result in the file and is left out. Such an episode
+    counts as truncated.
     """
     named = {key: next((n for n in names if n in arrays), None) for key, names in NAMES.items()}
     if named["observations"] is None:
@@ -84,7 +88,9 @@ def _read_one(arrays: Arrays[np.ndarray], options: ReadOptions) -> tuple[Episode
             raw["actions"], space_of(arrays.take(SPACE)), options
         )
     rewards = raw.get("rewards")
-    ended = np.ravel(raw.get("terminals", False)).astype(bool).any()
+    if cut := "actions" in raw and len(raw["actions"]) == steps + 1:
+        notices = [*notices, CUT]
+    ended = not cut and bool(np.ravel(raw.get("terminals", False))[-1:].any())
     episodes = Episodes.from_arrays(
         raw["observations"],
         lengths=[steps],

@@ -172,14 +172,16 @@ def read_options(options: ReadOptions, keywords: Mapping[str, Any]) -> ReadOptio
         close = get_close_matches(unknown, known, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known)}"
         raise LobsDICEError(f"`read` has no option {unknown!r}; {hint}")
-    tuples = {n: _tuple(x) if known[n] == () else x for n, x in given.items()}
+    tuples = {n: _tuple(n, x) if known[n] == () else x for n, x in given.items()}
     return replace(options, **tuples)
 
 
-def _tuple(value: Any) -> tuple[Any, ...]:
+def _tuple(name: str, value: Any) -> tuple[Any, ...]:
     if isinstance(value, Mapping):
-        return tuple(f"{name}={factor!r}" for name, factor in value.items())
+        return tuple(f"{column}={factor!r}" for column, factor in value.items())
     values = (value,) if isinstance(value, str) else np.ravel(value).tolist()
+    if name not in ("action_low", "action_high"):
+        return tuple(map(str, values))  # columns without names are called by numbers
     return tuple(float(x) if isinstance(x, int) else x for x in values)
 
 

@@ -241,7 +241,7 @@ def _shards(folder: Path, options: ReadOptions) -> tuple[list[Path], list[str]]:
     if options.subset is not None:
         if options.subset not in found:
             raise LobsDICEError(f"there is no split '{options.subset}', only {', '.join(found)}")
-        return found[options.subset], []
+        found = {options.subset: found[options.subset]}
     several = f"all splits were read: {', '.join(found)}; `subset` chooses one"
     shards = [path for paths in found.values() for path in paths]
     _check_number(shards)

@@ -213,6 +213,7 @@ def sweep(
     every: int | None = None,
 ) -> list[Path]:
     """Search for hyperparameters in the folder of a recipe; return the tables that were written."""
+    _check_options(recipe)
     folder = recipe.out
     claim(folder, json.loads(json.dumps({"space": space, "recipe": _claimed(recipe)})))
     study = open_study(folder, space, larger_is_better=recipe.environment is not None)
@@ -220,6 +221,19 @@ def sweep(
     found = Sweep(folder, recipe, plan, study, executor, every or max(1, steps // 27))
     found.run()
     return found.write_tables()
+
+
+def _check_options(recipe: Recipe) -> None:
+    """Raise if an option was given that only a training of its own follows."""
+    for name, value, usual in (
+        ("tensorboard", recipe.tensorboard, False),
+        ("wandb", recipe.wandb, None),
+        ("keep", recipe.keep, "error"),
+    ):
+        if value != usual:
+            raise LobsDICEError(
+                f"a sweep does not use `{name}`; leave it out, and train the best setting with it"
+            )
 
 
 #: Parts of a recipe that results do not depend on.

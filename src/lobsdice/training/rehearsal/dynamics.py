@@ -22,6 +22,7 @@ from lobsdice.data.prepare import Data
 from lobsdice.data.rows import column_range
 from lobsdice.data.spaces import ActionSpace
 from lobsdice.environments.learned import LOG_STD_BOUNDS, MARGIN, Layers, LearnedWorld
+from lobsdice.errors import LobsDICEError
 from lobsdice.training.diagnostics import infer_actions
 from lobsdice.training.draws import held_out_rows
 from lobsdice.training.engine import Member, Options
@@ -136,8 +137,8 @@ def learn_world(
     fleet = Fleet(tuple(Member(dynamics, i, 0, options) for i in range(members)), (data,))
     with progress("Learning the logs' world", steps) as advance:
         *_, last = iterate(fleet, every=steps, on_steps=advance)
-    if failures := fleet.failures(last):
-        raise ValueError(next(iter(failures.values())))
+    for stopped in fleet.stops(last).values():
+        raise LobsDICEError(f"the world of the logs could not be learned: a network {stopped}")
     nets = jax.device_get(last.state.average)
     return with_quality(_assemble(data, nets, scale), data)
 
