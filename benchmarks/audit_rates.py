@@ -1,15 +1,18 @@
-"""Detections and false alarms of the audit for different sampling rates, on data of known rates.
+"""Verdicts of the audit on built-in data, and its detections and false alarms for sampling rates.
 
-    python benchmarks/audit_rates.py                  # both tables of docs/audit.md
+    python benchmarks/audit_rates.py                  # all tables of docs/audit.md
     python benchmarks/audit_rates.py --tasks hopper
-    python benchmarks/audit_rates.py --tasks made     # the second table alone
+    python benchmarks/audit_rates.py --tasks made     # the last table alone
+    python benchmarks/audit_rates.py --tables verdicts
 
-The first table has a row for each mixture of built-in data. It counts the false alarms among nine
-draws of five demonstrations, with all features or only positions, as whole episodes or as single
-transitions. Then it has the rates that the audit finds if the demonstrations, or the logs, keep
-every 2nd, 5th or 10th state.
+The first table has a row for each mixture of built-in data: the verdict on five demonstrations, and
+the numbers that decide it.
 
-The second table has a row for each made-up world, with twenty draws of five demonstrations and 30
+The second table counts the false alarms for each mixture, among nine draws of five demonstrations,
+with all features or only positions, as whole episodes or as single transitions. Then it has the
+rates that the audit finds if the demonstrations, or the logs, keep every 2nd, 5th or 10th state.
+
+The last table has a row for each made-up world, with twenty draws of five demonstrations and 30
 logs. It counts the false alarms, and the detections if the demonstrations, or the logs, keep every
 2nd state.
 """
@@ -66,16 +69,38 @@ def main() -> None:
     )
     tasks = [*MIXTURES, "made"]
     parser.add_argument("--tasks", nargs="+", choices=tasks, default=tasks)
-    for name in parser.parse_args().tasks:
-        lines = map(made_line, MADE) if name == "made" else (line(name, m) for m in MIXTURES[name])
-        for each in lines:
-            print(each, flush=True)
+    tables = {"verdicts": verdict_line, "rates": rate_line}
+    parser.add_argument("--tables", nargs="+", choices=tables, default=list(tables))
+    chosen = parser.parse_args()
+    for table in chosen.tables:
+        for name in chosen.tasks:
+            for mixture in MIXTURES.get(name, ()):
+                print(tables[table](name, mixture), flush=True)
+    if "made" in chosen.tasks and "rates" in chosen.tables:
+        for name in MADE:
+            print(made_line(name), flush=True)
 
 
-def line(name: str, mixture: tuple[int, ...]) -> str:
-    """A row of the first table."""
+def built_in(name: str, mixture: tuple[int, ...]) -> ld.Task:
+    """Built-in data with so many episodes of each source, and demonstrations for all draws."""
     offline: dict[str, int] = {s: n for s, n in zip(SOURCES, mixture, strict=True)}
-    task = ld.load(name, expert=DRAWS * DEMONSTRATIONS, offline=offline)
+    return ld.load(name, expert=DRAWS * DEMONSTRATIONS, offline=offline)
+
+
+def verdict_line(name: str, mixture: tuple[int, ...]) -> str:
+    """A row of the first table."""
+    task = built_in(name, mixture)
+    found = ld.audit(task.expert.first(DEMONSTRATIONS), task.offline)
+    auc, alike = found.discrimination.auc, found.discrimination.lookalikes
+    return (
+        f"| {name} {' / '.join(map(str, mixture))} | {found.uncovered_share:.1%} | {auc:.3f} | "
+        f"{alike:.2g} | {found.verdict} |"
+    )
+
+
+def rate_line(name: str, mixture: tuple[int, ...]) -> str:
+    """A row of the second table."""
+    task = built_in(name, mixture)
     alarms = [rate(*both) is not None for both in of_one_rate(task, POSITIONS[name])]
     first = task.expert.first(DEMONSTRATIONS)
     found = [rate(thinned(first, every), task.offline) for every in EVERY]
@@ -122,7 +147,7 @@ def thinned(episodes: Episodes, every: int) -> Episodes:
 
 
 def made_line(name: str) -> str:
-    """A row of the second table."""
+    """A row of the last table."""
     counts = np.zeros(3, int)
     for seed in range(MADE_DRAWS):
         random = np.random.default_rng(seed)

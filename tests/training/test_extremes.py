@@ -83,9 +83,9 @@ def test_extreme_runs_work_or_say_that_they_failed(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"steps": 2**31}, "steps is 2147483648; it must be below 2"),
-        ({"batch_size": 10**15}, "batch_size is 1000000000000000; it must be below 2"),
-        ({"algorithm": BC(width=10**12)}, "width is 1000000000000; it must be below 2"),
+        ({"steps": 2**31}, "`steps` is 2147483648; it must be below 2"),
+        ({"batch_size": 10**15}, "`batch_size` is 1000000000000000; it must be below 2"),
+        ({"algorithm": BC(width=10**12)}, "`width` is 1000000000000; it must be below 2"),
         ({"seeds": 10**12}, "there are 1000000000000 seeds; there must be at most 10000"),
     ],
 )

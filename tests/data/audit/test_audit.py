@@ -394,7 +394,7 @@ def test_facts_remark_on_odd_features(offline):
     ("offline", "verdict"),
     [
         ({"expert": 10, "medium": 20, "random": 20}, "covered"),
-        ({"medium": 20, "random": 20}, "partly covered"),
+        ({"medium": 20, "random": 20}, "not covered"),
         ({"random": 100}, "not covered"),
     ],
     ids=["standard", "without expert", "random"],
