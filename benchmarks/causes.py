@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +27,9 @@ from lobsdice.environments.tasks.table import SOURCES
 from lobsdice.environments.tasks.task import Task
 from lobsdice.equations.duals import sharpened
 from lobsdice.training.diagnostics import row_weights
+from lobsdice.training.fleet import Fleet
 from lobsdice.training.folder import RunFolder
+from lobsdice.training.train import Run
 
 #: Log weights this far below the largest count as zero.
 NONE = 30.0
@@ -48,7 +51,7 @@ class Causes:
     batch_size: int = 256
 
     def run(self) -> None:
-        counts = dict(zip(SOURCES, self.mixture, strict=True))
+        counts: dict[str, int] = dict(zip(SOURCES, self.mixture, strict=True))
         task = load(self.task, expert=5, offline=counts)
         rows = list(self.rows(task))
         self.out.parent.mkdir(parents=True, exist_ok=True)
@@ -59,26 +62,26 @@ class Causes:
 
     def rows(self, task: Task) -> Iterator[dict]:
         score = partial(task.evaluate, episodes=self.episodes)
-        options = {"steps": self.steps, "every": self.steps // 3, "batch_size": self.batch_size}
+        options: dict[str, Any] = {"steps": self.steps, "every": self.steps // 3}
+        options |= {"batch_size": self.batch_size, "evaluate": score}
         own = np.repeat(np.asarray(task.offline.source) == 0, task.offline.lengths)
         for seed in range(self.seeds):
             with TemporaryDirectory() as folder:
                 learner = LobsDICE(width=self.width)
-                options |= {"seeds": [seed], "evaluate": score}
+                options["seeds"] = [seed]
                 trained = train(learner, task.data, out=folder, **options)
                 log_w = final_log_weights(Path(folder), trained.fleet)
-            weighted = {"lobsdice": (None, trained)}
-            for name, log_w_version in versions(log_w, own, learner).items():
-                weighted[name] = log_w_version, self.clone(task, log_w_version, options)
-            for name, (version, run) in weighted.items():
-                known = sharpened_of(log_w, learner) if version is None else version
+            known = versions(log_w, own, learner)
+            runs = {name: self.clone(task, version, options) for name, version in known.items()}
+            known["lobsdice"], runs["lobsdice"] = known["sharpened"], trained
+            for name, run in runs.items():
                 about = {"task": self.task, "mixture": "-".join(map(str, self.mixture))}
-                about |= {"weights": name, "seed": seed, **described(known, own)}
+                about |= {"weights": name, "seed": seed, **described(known[name], own)}
                 for row in run.rows:
-                    yield about | {"step": row["step"], "score": row["score"]}
                     print({k: v for k, v in (about | row).items() if k in KEYS}, flush=True)
+                    yield about | {"step": row["step"], "score": row["score"]}
 
-    def clone(self, task: Task, log_w: np.ndarray, options: dict):
+    def clone(self, task: Task, log_w: np.ndarray, options: dict[str, Any]) -> Run:
         """Clone the logs with known weights: recorded rewards that no later step adds to."""
         rewards = np.maximum(log_w - log_w.max(), -NONE).astype(np.float32)
         data = prepare(task.expert, replace(task.offline, rewards=rewards))
@@ -92,7 +95,7 @@ class Causes:
 KEYS = ("weights", "seed", "step", "score", "mass_expert", "share")
 
 
-def final_log_weights(folder: Path, fleet) -> np.ndarray:
+def final_log_weights(folder: Path, fleet: Fleet) -> np.ndarray:
     """log w of each logged step, with the networks of the last checkpoint of the only run."""
     checkpoint = RunFolder(folder).read_checkpoint(jax.eval_shape(fleet.begin))
     assert checkpoint is not None
