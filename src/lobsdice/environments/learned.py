@@ -260,9 +260,9 @@ class Rehearsal:
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         actions = np.asarray(action)[None]
-        self.s, ended, apart = self.world.step(self.s, actions, self.member, self.random)
+        self.s, ended, disagreement = self.world.step(self.s, actions, self.member, self.random)
         self.steps += 1
-        guessing = bool(apart[0] > self.world.limit)
+        guessing = bool(disagreement[0] > self.world.limit)
         terminated = bool(ended[0]) and not guessing
         truncated = guessing or self.steps >= self.horizon
         if terminated or truncated:

@@ -1,4 +1,4 @@
-"""A short clip of a policy, and one of a demonstration if its states can be rendered.
+"""A short clip of a policy, and of a demonstration and a rehearsal if states can be rendered.
 
 A clip is one picture of all frames, not a video: page.js shows the frames in turn, can stop, and
 keeps several clips at the same moment.
@@ -39,12 +39,20 @@ class Clip:
 class Clips:
     policy: Clip
     expert: Clip | None
+    rehearsed: Clip | None
+    """An episode in the learned world."""
     seconds: float
     """Seconds between two frames."""
 
 
-def film(policy: Policy, whose: str, environment: str, expert: Episodes | None) -> Clips:
-    """Film the first episode of `lobsdice evaluate`, and the first demonstration."""
+def film(
+    policy: Policy,
+    whose: str,
+    environment: str,
+    expert: Episodes | None,
+    rehearsed: np.ndarray | None = None,
+) -> Clips:
+    """Film the first episode of `lobsdice evaluate`, the first demonstration, rehearsed states."""
     env = open_environment(environment, Path("a clip rather than a window"))
     try:
         check_actions(env, policy.action_space, environment)
@@ -52,7 +60,8 @@ def film(policy: Policy, whose: str, environment: str, expert: Episodes | None) 
         every = max(1, round(speed / FRAMES_PER_SECOND))
         acting = _policy_clip(env, policy, whose, every)
         shown = None if expert is None else _expert_clip(env, expert, every)
-        return Clips(acting, shown, every / speed)
+        drawn = None if rehearsed is None else _rehearsed_clip(env, rehearsed, every)
+        return Clips(acting, shown, drawn, every / speed)
     finally:
         env.close()
 
@@ -75,20 +84,36 @@ def _policy_clip(env: Any, policy: Policy, whose: str, every: int) -> Clip:
 
 def _expert_clip(env: Any, expert: Episodes, every: int) -> Clip | None:
     """Render the recorded states; None if they do not determine the simulator's state."""
-    put = placing(env.unwrapped, expert.state_size)
-    if put is None:
-        return None
     states = expert.observations[: expert.lengths[0] + 1]
-    frames = []
+    frames, exact = _drawn(env, states, every)
+    caption = (
+        f"The expert: demonstration 0, {expert.lengths[0]:,} steps, rendered from recorded states"
+    )
+    return Clip(frames, caption) if frames and exact else None
+
+
+def _rehearsed_clip(env: Any, states: np.ndarray, every: int) -> Clip | None:
+    """Render states of the learned world; None if they do not determine the simulator's state."""
+    # The world need not be right to a thousandth, so what the simulator makes of it will do.
+    frames, _ = _drawn(env, states, every)
+    caption = (
+        f"In rehearsal: the policy that came first, {len(states) - 1:,} steps in the learned "
+        "world, from the first state of demonstration 0"
+    )
+    return Clip(frames, caption) if frames else None
+
+
+def _drawn(env: Any, states: np.ndarray, every: int) -> tuple[list[np.ndarray], bool]:
+    """Frames of given states, and True if the simulator reproduces all of these."""
+    put = placing(env.unwrapped, states.shape[1])
+    if put is None:
+        return [], False
+    frames, exact = [], True
     for step, there in enumerate(put(states[: every * FRAMES])):
-        if not there:
-            return None
+        exact = exact and there
         if step % every == 0:
             frames.append(small(env.render()))
-    return Clip(
-        frames,
-        f"The expert: demonstration 0, {expert.lengths[0]:,} steps, rendered from recorded states",
-    )
+    return frames, exact
 
 
 def small(frame: np.ndarray) -> np.ndarray:
@@ -102,7 +127,8 @@ def small(frame: np.ndarray) -> np.ndarray:
 
 def section(clips: Clips) -> Html:
     """Return the clips side by side, with one slider for all."""
-    shown = [clip for clip in (clips.policy, clips.expert) if clip is not None]
+    films = (clips.policy, clips.expert, clips.rehearsed)
+    shown = [clip for clip in films if clip is not None]
     last = max(len(clip.frames) for clip in shown) - 1
     slider = tag("input", type="range", min=0, max=last, value=0, aria_label="Moment of the clip")
     player = tag("div", tag("button", "Play", type="button"), slider, class_="player")

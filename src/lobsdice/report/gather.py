@@ -57,14 +57,17 @@ def gather(
     `environment` is the one that the user has named. Without it, the run folder may name one.
     """
     data = training_data(run)
+    rehearsals = data if isinstance(data, str) else _attempt(kept, run.path, data.expert)
     return Parts(
         run,
         data,
         audit=_audit(data) if with_audit else "it was not asked for (--no-audit)",
         weights=_weights(run, data),
         rewards=_rewards(run, data),
-        clips=_clips(run, data, environment) if with_clip else "it was not asked for (--no-clip)",
-        rehearsals=data if isinstance(data, str) else _attempt(kept, run.path, data.expert),
+        clips=_clips(run, data, rehearsals, environment)
+        if with_clip
+        else "it was not asked for (--no-clip)",
+        rehearsals=rehearsals,
     )
 
 
@@ -114,18 +117,27 @@ def _rewards(run: RunRecord, data: TrainingData | str) -> Rewards | str | None:
     return _attempt(rate, RunFolder(run.path), data.fleet, data.offline, data.file)
 
 
-def _clips(run: RunRecord, data: TrainingData | str, environment: str | None) -> Clips | str:
+def _clips(
+    run: RunRecord,
+    data: TrainingData | str,
+    rehearsals: Rehearsals | str,
+    environment: str | None,
+) -> Clips | str:
     if environment is None and run.environment is None:
         return "no environment was named; --env names one"
     expert = None if isinstance(data, str) else data.expert
+    rehearsed = None if isinstance(rehearsals, str) else rehearsals.first
     with console.waiting("Filming the policy"):
-        return _attempt(_film_first, run, environment, expert)
+        return _attempt(_film_first, run, environment, expert, rehearsed)
 
 
-def _film_first(run: RunRecord, named: str | None, expert: Episodes | None) -> Clips:
+def _film_first(
+    run: RunRecord, named: str | None, expert: Episodes | None, rehearsed: Any
+) -> Clips:
     environment = named or registered(run.environment)
     number, policy = next(iter(RunFolder(run.path).policies("last").items()))
-    return film(policy, f"The last policy of seed {run.runs[number]['seed']}", environment, expert)
+    whose = f"The last policy of seed {run.runs[number]['seed']}"
+    return film(policy, whose, environment, expert, rehearsed)
 
 
 def _attempt(job: Callable[..., Any], *arguments: Any) -> Any:

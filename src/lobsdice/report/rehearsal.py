@@ -11,7 +11,7 @@ import numpy as np
 from lobsdice.data.episodes import Episodes
 from lobsdice.report.charts import SIZE, Chart, Line, colour_class
 from lobsdice.report.html import Column, Html, facts, join, table, tag
-from lobsdice.training.rehearsal.files import kept_report, kept_rollouts
+from lobsdice.training.rehearsal.files import changed, kept_report, kept_rollouts
 from lobsdice.training.rehearsal.verdict import MOST_UNKNOWN, NEAR_ENOUGH, OFTEN_ENOUGH, none_works
 
 #: Features that are drawn at most, and episodes of each kind in a drawing.
@@ -31,12 +31,22 @@ class Rehearsals:
     """The kept episodes of the best policy."""
     expert: Episodes
 
+    @property
+    def first(self) -> np.ndarray:
+        """The states of the first kept episode, which starts where a demonstration does."""
+        return self.rollouts["states"][0, : self.rollouts["steps"][0] + 1]
+
 
 def kept(folder: Path, expert: Episodes) -> Rehearsals | str:
     """Read the rehearsal of a run folder, or say why there is none."""
     report = kept_report(folder)
     if report is None or not report["policies"]:
         return f"the policies were not rehearsed; `lobsdice rehearse {folder}` does it"
+    if any(changed(folder, one) for one in report["policies"]):
+        return (
+            "the policies have changed since they were rehearsed; "
+            f"`lobsdice rehearse {folder}` does it again"
+        )
     best = _ranked(report)[0]
     return Rehearsals(report, kept_rollouts(folder, best["policy"]), expert)
 
@@ -70,6 +80,7 @@ def section(found: Rehearsals) -> Html:
         tag("div", feature_charts(found), class_="charts"),
         tag("h3", "The learned world, on held-out rows"),
         facts(found.report["world"].get("quality", {}), label="Learned world"),
+        tag("p", QUALITY, class_="quiet"),
     )
 
 
@@ -79,6 +90,13 @@ COLUMNS = (
     "follows. Near is how near they stay to the demonstrations. The score says whether the policy "
     "acts as the logs did in demonstrated movements, follows the demonstrations for a few steps, "
     "ends as they do, and goes to the same places."
+)
+QUALITY = (
+    "Unexplained is the share of the movements' variance that the world does not predict. In "
+    "interval is the share of movements in its 90 % intervals. Miscalibration is how far the "
+    "predicted quantiles are from the true ones, on average: 0 to 0.25. Expected ends is the mean "
+    "probability of an end where held-out episodes end, and end error the squared error of that "
+    "probability as a share of its variance. With fewer than 16 ends none is held out."
 )
 RULE = (
     f"A policy is recommended if it ends as demonstrations do {OFTEN_ENOUGH:g} times as often as "

@@ -121,9 +121,7 @@ class Recipe:
         With `audit`, a line says whether the files fit each other.
         """
         loggers, whole = self.loggers(about), self.recordings()
-        fleet, recordings = self.fleet(whole), whole
-        if self.preparation.pool is not None:  # what is said needs the logs in memory
-            recordings = recordings._replace(offline=whole.offline.spread(LOOKED_AT))
+        fleet, recordings = self.fleet(whole), self.in_memory(whole)
         warned = self.tell_ends(recordings)
         if audit and self.task is None:  # the data of a task is known
             self.tell_audit(recordings, warned)
@@ -165,6 +163,12 @@ class Recipe:
             raise LobsDICEError("both --expert and --offline are needed")
         expert, offline = read_both(self.expert, self.offline, self.read)
         return Recordings(expert, offline, self._read_labelled(expert))
+
+    def in_memory(self, recordings: Recordings) -> Recordings:
+        """The recordings, with as much of logs on the disk as memory surely holds."""
+        if self.preparation.pool is None:
+            return recordings
+        return recordings._replace(offline=recordings.offline.spread(LOOKED_AT))
 
     def files(self) -> list[str]:
         """Return the files of the offline data and of the demonstrations that still exist."""

@@ -53,6 +53,31 @@ def test_the_policy_that_works_is_recommended_in_three_sentences(folder, capsys)
     assert first["objections"] == [] and "it arrives too seldom" in second["objections"]
 
 
+def test_select_takes_what_rehearse_has_found_as_long_as_the_policies_are_the_same(folder, capsys):
+    names = [str(folder / name) for name in ("bad", "good")]
+    assert main(["rehearse", *names, "--episodes", "20", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["world"]["steps"] == 7 and len(found["policies"]) == 2
+
+    def selected() -> list[dict]:
+        assert main(["select", *names, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    assert selected() == found["policies"]
+    # Another policy has to be rehearsed, and so have both of two rehearsals that are not alike.
+    assert main(["rehearse", names[0], "--episodes", "30"]) == 0
+    capsys.readouterr()
+    assert [one["starts"] for one in selected()] == [100, 100]
+    main(["rehearse", *names, "--episodes", "20"])
+    capsys.readouterr()
+    make_run(folder / "new", [going(0.7)])
+    policy = "policies/last-0.safetensors"
+    (folder / "good" / policy).write_bytes((folder / "new" / policy).read_bytes())
+    assert "have changed since they were rehearsed" in str(kept(folder / "good", demonstrations()))
+    assert [one["starts"] for one in selected()] == [100, 100]
+    assert not isinstance(kept(folder / "good", demonstrations()), str)
+
+
 def test_names_of_policies_in_the_table_are_short_and_whole(folder, capsys, monkeypatch):
     main(["select", str(folder / "bad"), str(folder / "good")])
     said, _, table = capsys.readouterr().out.partition("\n")
@@ -116,6 +141,8 @@ def test_wrong_options_are_sentences(folder, capsys):
     for words in (["--steps", "0"], ["--horizon", "0"], ["--episodes", "0"]):
         assert main(["rehearse", str(folder / "bad"), *words]) == 2
         assert f"{words[0]} is 0; it must be at least 1" in capsys.readouterr().err
+    assert main(["select", str(folder / "bad"), "--steps", "0"]) == 2
+    assert "--steps is 0; it must be at least 1" in capsys.readouterr().err
 
 
 def test_a_checkpoint_is_kept_by_its_rehearsal(folder):

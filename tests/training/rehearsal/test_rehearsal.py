@@ -11,14 +11,21 @@ from line_world import EDGE, SAME, SPACE, demonstrations, going, made_world, wal
 from lobsdice.data.prepare import prepare
 from lobsdice.environments.learned import Mixture, Rehearsal, load_world
 from lobsdice.errors import LobsDICEError
+from lobsdice.training.draws import end_counts
 from lobsdice.training.rehearsal import dynamics
 from lobsdice.training.rehearsal.comparison import Comparison, Shown, sliced
-from lobsdice.training.rehearsal.dynamics import learn_world
+from lobsdice.training.rehearsal.dynamics import APART, learn_world, without_some_ends
 from lobsdice.training.rehearsal.following import following
 from lobsdice.training.rehearsal.quality import miscalibration, quantiles
 from lobsdice.training.rehearsal.rehearse import rehearse_policies
-from lobsdice.training.rehearsal.rollouts import first_states, roll_out
-from lobsdice.training.rehearsal.verdict import answer, objections, recommended, score_of
+from lobsdice.training.rehearsal.rollouts import _in_turn, first_states, roll_out
+from lobsdice.training.rehearsal.verdict import (
+    answer,
+    objections,
+    quality_sentence,
+    recommended,
+    score_of,
+)
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +56,8 @@ def test_a_policy_that_does_as_demonstrated_works_and_others_do_not():
     assert not still.works and still.failed == still.finished == 0
     assert good.score > still.score and good.score > wrong.score
     assert good.sentence == (
-        f"of 100 rehearsed starts 100 stay with the demonstrations for {good.trusted} steps; "
-        "100 end as the demonstrations do"
+        "of 100 rehearsed starts 100 stay with the demonstrations, half of them for "
+        f"{good.trusted} steps or more; 100 end as the demonstrations do"
     )
     assert "100 end as no demonstration ends" in wrong.sentence
     assert (
@@ -64,7 +71,7 @@ def test_nothing_is_said_of_what_follows_the_point_where_the_members_disagree():
     world, policy = made_world(unsure_from=0.5), going(0.8)
     (found,) = rehearse_policies(world, [policy], demonstrations())
     assert found.verdict.guessing == 100 and found.verdict.finished == 0
-    assert "in 100 the model is guessing after that" in found.verdict.sentence
+    assert "100 stop where the model is guessing" in found.verdict.sentence
     last = found.comparison.rollouts.states[:, -1, 0]
     assert (last > 0.4).all() and (last < 0.65).all()
     episode = Rehearsal(world, 40)
@@ -103,6 +110,9 @@ def test_actions_count_however_bad_the_learned_world_is():
 def test_a_policy_of_which_nothing_is_known_from_the_start_has_a_score_near_0():
     (found,) = rehearse_policies(made_world(unsure_from=-1), [going(-0.8)], demonstrations())
     assert found.verdict.guessing == 100 and found.verdict.trusted == 0
+    assert found.verdict.sentence.startswith(
+        "of 100 rehearsed starts none stays with the demonstrations; "
+    )
     assert 0 <= found.verdict.score < 0.2 and not found.verdict.works
 
 
@@ -122,6 +132,37 @@ def test_first_states_are_those_of_demonstrations_and_logs():
     shown = demonstrations()
     assert set(found[:10]) == set(shown.observations[shown.starts][:, 0])
     assert set(found[10:].tolist()) == {np.float32(0.3), np.float32(0.4)}
+
+
+@pytest.mark.parametrize(("shown", "members"), [(5, 5), (3, 5), (4, 2), (1, 3), (6, 4)])
+def test_each_demonstrated_start_meets_each_member(shown, members):
+    n = shown * members
+    starts = _in_turn(n, shown, members)
+    assert len({(start, i % members) for i, start in enumerate(starts)}) == n
+    # Also of a part of them, starts are taken about equally often.
+    counts = np.bincount(_in_turn(n // 2 + 1, shown, members), minlength=shown)
+    assert counts.max() - counts.min() <= 1 + (np.lcm(shown, members) < n)
+
+
+def test_an_episode_stays_until_most_of_what_follows_is_away():
+    world = made_world()
+    rollouts = roll_out(world, [going(0.0)], first_states(world, demonstrations(), 6), 5)[0]
+    found = Comparison(Shown(demonstrations(), world), rollouts)
+    near = [
+        [0, 1, 1, 1, 1],
+        [1, 1, 0, 0, 0],
+        [0, 0, 0, 0, 0],
+        [1, 1, 1, 1, 1],
+        [1, 0, 1, 1, 0],
+        [1, 1, 0, 1, 1],
+    ]
+    found.__dict__["near"] = np.array(near, bool)
+    found.__dict__["taken"] = np.ones((6, 5), bool)
+    assert found.stay().tolist() == [5, 2, 0, 5, 4, 5]
+    # What follows after an episode has stopped does not count.
+    found.__dict__["taken"] = np.arange(5) < np.array([[5], [2], [1], [3], [4], [2]])
+    rollouts.steps[:] = [5, 2, 1, 3, 4, 2]
+    assert found.stay().tolist() == [5, 2, 0, 3, 4, 2]
 
 
 def test_the_nearest_pair_decides_what_is_near():
@@ -179,9 +220,25 @@ def test_the_sliced_distance_of_two_points_is_the_mean_length_of_their_projectio
     assert sliced((here, mass), (there, mass)) == pytest.approx(5 * 2 / np.pi, rel=0.1)
 
 
+def test_ends_that_are_held_out_are_not_learned_from():
+    data = prepare(demonstrations(), walks([-0.8] * 40, np.linspace(-0.1, 0.1, 40), noise=0.3))
+    rest, apart = without_some_ends(data)
+    assert data.ends is not None and rest.ends is not None
+    assert len(data.ends.offline) == 40 and len(apart) == 40 // APART
+    together = np.concatenate([rest.ends.offline, apart])
+    assert sorted(together.ravel()) == sorted(data.ends.offline.ravel())
+    assert len(rest.ends.source) == len(rest.ends.offline)
+    assert rest.offline is data.offline and end_counts(rest)[2][1] == 40 - len(apart)
+
+
 def test_a_world_is_learned_from_the_logs_and_knows_its_errors(learned):
     quality = learned.about["quality"]
     assert quality["unexplained"] < 0.02 and quality["end_error"] < 0.8
+    assert 0.3 < quality["expected_ends"] < 1 and quality["held_out"]
+    assert quality_sentence(quality).endswith(
+        f"expects an end with a probability of {quality['expected_ends']:.2f}"
+    )
+    assert "in the rows that it learned from" in quality_sentence(quality | {"held_out": False})
     assert 0.8 < quality["in_interval"] <= 1 and quality["miscalibration"] < 0.25
     good, wrong = rehearse_policies(
         learned, [going(0.8), going(-0.8)], demonstrations(), episodes=40

@@ -50,27 +50,29 @@ class Rehearse:
     """Print JSON instead of a table."""
 
     def __call__(self) -> None:
-        given = {"steps": self.steps, "episodes": self.episodes, "horizon": self.horizon}
-        for name, value in given.items():
-            if value is not None and value < 1:
-                raise LobsDICEError(f"--{name} is {value}; it must be at least 1")
-        from lobsdice.training.rehearsal.folders import ranked, rehearse_folders
+        check_counts(steps=self.steps, episodes=self.episodes, horizon=self.horizon)
+        from lobsdice.training.rehearsal.folders import rehearse_folders
         from lobsdice.training.rehearsal.verdict import answer, quality_sentence
 
-        found = rehearse_folders(
+        world, ranked = rehearse_folders(
             self.folders,
             steps=self.steps,
             episodes=self.episodes,
             horizon=self.horizon,
             again=self.again,
         )
-        kept = ranked(found)
-        world = kept[0][1].rehearsed.comparison.shown.world
         if self.json:
-            return output.print_json([{"world": world.about}, *rows_of(kept)])
-        print_ranking(kept)
-        console.show(quality_sentence(world))
-        console.show(answer([one.rehearsed.verdict for _, one in kept]))
+            return output.print_json({"world": world, "policies": rows_of(ranked)})
+        print_ranking(ranked)
+        console.show(quality_sentence(world["quality"]))
+        console.show(answer([one.verdict for _, one in ranked]))
+
+
+def check_counts(**given: int | None) -> None:
+    """Raise if an option that counts something is below 1."""
+    for name, value in given.items():
+        if value is not None and value < 1:
+            raise LobsDICEError(f"--{name} is {value}; it must be at least 1")
 
 
 def print_ranking(kept: "Sequence[tuple[Path, Kept]]") -> None:
@@ -87,7 +89,7 @@ def rows_of(kept: "Sequence[tuple[Path, Kept]]") -> list[dict[str, Any]]:
     """Return a row for each rehearsed policy."""
     return [
         {"policy": str(path / one.policy)}
-        | {key: _short(value) for key, value in one.rehearsed.verdict.to_plain().items()}
+        | {key: _short(value) for key, value in one.verdict.to_plain().items()}
         for path, one in kept
     ]
 

@@ -9,7 +9,7 @@ from tyro.conf import Positional
 from lobsdice import console
 from lobsdice.cli import output
 from lobsdice.cli.arguments import Folders, readable
-from lobsdice.cli.commands.rehearse import print_ranking, rows_of
+from lobsdice.cli.commands.rehearse import check_counts, print_ranking, rows_of
 from lobsdice.errors import LobsDICEError
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ NONE_WORKS = 3
 class Select:
     """Choose among trained policies without an environment. Returns are not used.
 
-    Every policy is rehearsed in a world that is learned from the logs (see `lobsdice rehearse`).
+    Every policy is rehearsed in a world that is learned from the logs. If `lobsdice rehearse` did
+    that for all of these folders at once, its results decide.
     The folders may differ in algorithms and options, but must have the same recordings. If no
     policy is likely to work, the command says so and exits with the code 3.
 
@@ -51,8 +52,7 @@ class Select:
     """Print JSON instead of a table."""
 
     def __call__(self) -> None:
-        if self.top is not None and self.top < 1:
-            raise LobsDICEError(f"--top is {self.top}; it must be at least 1")
+        check_counts(top=self.top, steps=self.steps)
         if self.checkpoints and self.by != "error":
             raise LobsDICEError(
                 "--checkpoints needs --by error: policies of other steps are not kept; "
@@ -67,17 +67,21 @@ class Select:
 
     def by_rehearsal(self) -> None:
         """Print the ranking and three sentences; exit with 3 if no policy is likely to work."""
-        from lobsdice.training.rehearsal.folders import ranked, rehearse_folders
+        from lobsdice.training.rehearsal.folders import known_outcome, rehearse_folders
         from lobsdice.training.rehearsal.verdict import explain
 
-        found = ranked(rehearse_folders(self._runs(), steps=self.steps))
+        runs = self._runs()
+        world, ranked = known_outcome(runs, steps=self.steps) or rehearse_folders(
+            runs, steps=self.steps
+        )
         if self.json:
-            output.print_json(rows_of(found[: self.top]))
+            output.print_json(rows_of(ranked[: self.top]))
         else:
-            print_ranking(found[: self.top])
-            for sentence in explain([(path / kept.policy, kept.rehearsed) for path, kept in found]):
+            print_ranking(ranked[: self.top])
+            verdicts = [(path / kept.policy, kept.verdict) for path, kept in ranked]
+            for sentence in explain(verdicts, world["quality"]):
                 console.show(sentence)
-        if not found[0][1].rehearsed.verdict.works:
+        if not ranked[0][1].verdict.works:
             raise SystemExit(NONE_WORKS)
 
     def _runs(self) -> list[Path]:

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from lobsdice.data.display import listed
 from lobsdice.data.files import atomic, write_csv
 from lobsdice.errors import LobsDICEError
 from lobsdice.executors.job import Executor
@@ -32,6 +33,7 @@ from lobsdice.experiments.plots.endings import endings
 from lobsdice.experiments.plots.learning import standard_error
 from lobsdice.experiments.settings import claim
 from lobsdice.training.folder import describe, read_rows
+from lobsdice.training.settings import differences, flatten
 
 DEMONSTRATORS, EXACT, ARMS = "demonstrators.csv", "exact.csv", "arms.json"
 #: The demonstrator has this many times the episodes of an evaluation: all shares divide by it.
@@ -74,10 +76,12 @@ def claim_arms(folder: Path, arms: Sequence[Arm], settings: Settings) -> list[st
     for arm in arms:
         made = settings.algorithm(arm.algorithm, arm.set)
         facts = arm.to_plain() | {"hyperparameters": describe(made)} | arm.settings.others()
-        if known.setdefault(arm.name, facts) != facts:
+        both = [flatten(one) for one in (known.setdefault(arm.name, facts), facts)]
+        if different := differences(both):
+            names = listed([name.removeprefix("hyperparameters.") for name in different])
             raise LobsDICEError(
-                f"{folder} holds runs of {arm.name} with other hyperparameters (see {ARMS}); "
-                "choose another folder, or remove this one"
+                f"{folder} holds runs of {arm.name} with other hyperparameters ({names}; see "
+                f"{ARMS}); choose another folder, or remove this one"
             )
     with atomic(path) as temporary:
         temporary.write_text(json.dumps(known, indent=2) + "\n")

@@ -222,11 +222,17 @@ class Comparison:
         after = np.where(self.finished, horizon - steps, 0)
         return float(np.mean((inside + after) / horizon))
 
-    def stay(self) -> Float64[np.ndarray, " n"]:
-        """The steps of each episode before it leaves the demonstrations for good."""
-        away = np.cumsum(~self.near & self.taken, axis=1) / (1 + np.arange(self.near.shape[1]))
-        left = (away > 0.5) & self.taken
-        return np.where(left.any(axis=1), left.argmax(axis=1), self.rollouts.steps).astype(float)
+    def stay(self) -> Int64[np.ndarray, " n"]:
+        """The steps of each episode before it leaves the demonstrations for good.
+
+        It leaves at the step that parts it best: before it most steps are near, and from it on most
+        are away.
+        """
+        nearer = np.cumsum(np.where(self.near, 1, -1) * self.taken, axis=1)
+        nearer = np.pad(nearer, ((0, 0), (1, 0)))
+        # The last of equally good steps; after its end an episode neither gains nor loses.
+        last = nearer.shape[1] - 1 - nearer[:, ::-1].argmax(axis=1)
+        return np.minimum(last, self.rollouts.steps)
 
     def apart(self) -> float:
         """The distance of the distribution of pairs from that of the demonstrations.
@@ -234,25 +240,31 @@ class Comparison:
         It is the mean over random directions of the Wasserstein distance along each (Bonneel et
         al., 2015). An episode that ended stays in its last state until the horizon.
         """
-        return sliced(*(self._lasting(x) for x in ("rehearsed", "shown")))
+        rollouts, episodes = self.rollouts, self.shown.episodes
+        rehearsed = self._lasting(
+            self.pairs, rollouts.steps, rollouts.states[:, -1], over=rollouts.ended
+        )
+        last = self.shown.states[episodes.ends]
+        shown = self._lasting(self.shown.pairs, episodes.lengths, last, over=episodes.terminated)
+        return sliced(rehearsed, shown)
 
-    def _lasting(self, which: str) -> Weighted:
+    def _lasting(
+        self,
+        pairs: Pairs,
+        steps: Int64[np.ndarray, " n"],
+        last: States,
+        *,
+        over: Bool[np.ndarray, " n"],
+    ) -> Weighted:
         """Pairs with their shares, and a pair without movement for the time after each end."""
-        horizon, world = self.rollouts.horizon, self.shown.world
-        if which == "rehearsed":
-            rows, steps = self.pairs, self.rollouts.steps
-            last, over = self.rollouts.states[:, -1], self.rollouts.ended
-            episode = np.repeat(np.arange(len(steps)), steps)
-        else:
-            episodes = self.shown.episodes
-            rows, steps, over = self.shown.pairs, episodes.lengths, episodes.terminated
-            last, episode = self.shown.states[episodes.ends], episodes.step_episodes
-        after = np.where(over, np.maximum(horizon - steps, 0), 0)
+        episode = np.repeat(np.arange(len(steps)), steps)
+        after = np.where(over, np.maximum(self.rollouts.horizon - steps, 0), 0)
         if not (steps + after).any():  # the model is guessing from the first states on
             after = np.ones_like(steps)
         total = np.maximum(steps + after, 1)
         mass = np.concatenate([1 / total[episode], after / total])
-        return np.concatenate([rows, pairs_of(world, last, last)]), mass / mass.sum()
+        still = pairs_of(self.shown.world, last, last)
+        return np.concatenate([pairs, still]), mass / mass.sum()
 
 
 def _alike(rows: Pairs) -> Weighted:

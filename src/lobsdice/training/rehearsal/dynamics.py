@@ -21,7 +21,7 @@ from lobsdice.console import progress
 from lobsdice.data.prepare import Data
 from lobsdice.data.rows import column_range
 from lobsdice.data.spaces import ActionSpace
-from lobsdice.environments.learned import LOG_STD_BOUNDS, MARGIN, Layers, LearnedWorld
+from lobsdice.environments.learned import LOG_STD_BOUNDS, MARGIN, Layers, LearnedWorld, States
 from lobsdice.errors import LobsDICEError
 from lobsdice.training.diagnostics import infer_actions
 from lobsdice.training.draws import held_out_rows
@@ -36,6 +36,8 @@ MEMBERS = 5
 STEPS, BATCH = 6000, 256
 #: The mass of an end in a batch, where a step has 1: ends are few and must be learned all the same.
 END_MASS = 10.0
+#: One end in so many is held out. With fewer ends none is.
+APART = 16
 #: Members may differ by this many times what 99 % of the held-out rows have.
 SLACK = 2.0
 #: Logged rows among which the actions of demonstrations are looked for, at most.
@@ -127,20 +129,34 @@ def learn_world(
     batch_size: int = BATCH,
     width: int = 128,
 ) -> LearnedWorld:
-    """Learn the world of some logs. One row in sixteen is held out, to measure the errors."""
+    """Learn the world of some logs.
+
+    One row and one end in sixteen are held out, to measure the errors.
+    """
+    learned, ends = without_some_ends(data)
     moved = data.offline.s_next - data.offline.s
     scale = moved.std(axis=0) + LEAST
     dynamics = Dynamics(width=width, move_scale=tuple(map(float, scale)))
     options = Options(
         steps=steps, batch_size=batch_size, average=0.99, cooldown=0.5, terminal="stay"
     )
-    fleet = Fleet(tuple(Member(dynamics, i, 0, options) for i in range(members)), (data,))
+    fleet = Fleet(tuple(Member(dynamics, i, 0, options) for i in range(members)), (learned,))
     with progress("Learning the logs' world", steps) as advance:
         *_, last = iterate(fleet, every=steps, on_steps=advance)
     for stopped in fleet.stops(last).values():
         raise LobsDICEError(f"the world of the logs could not be learned: a network {stopped}")
     nets = jax.device_get(last.state.average)
-    return with_quality(_assemble(data, nets, scale), data)
+    return with_quality(_assemble(data, nets, scale), data, ends)
+
+
+def without_some_ends(data: Data) -> tuple[Data, States]:
+    """The data without each sixteenth end of the logs, and the final states of these."""
+    ends = data.ends
+    if ends is None:
+        return data, data.init[:0]
+    apart = np.arange(1, len(ends.offline) + 1) % APART == 0
+    rest = ends._replace(offline=ends.offline[~apart], source=ends.source[~apart])
+    return replace(data, ends=rest), ends.offline[apart]
 
 
 def _assemble(data: Data, nets: World, scale: np.ndarray) -> LearnedWorld:
@@ -168,13 +184,15 @@ def _assemble(data: Data, nets: World, scale: np.ndarray) -> LearnedWorld:
     )
 
 
-def with_quality(world: LearnedWorld, data: Data) -> LearnedWorld:
+def with_quality(world: LearnedWorld, data: Data, ends: States) -> LearnedWorld:
     """The world with its errors on held-out rows, and the limit of disagreement that they give."""
     rows = held_out_rows(data.offline.size)
+    held_out = len(rows) < data.offline.size
     rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), 4096)).astype(int)]
-    found, apart = measure(world, data, rows)
-    limit = SLACK * float(np.quantile(apart, 0.99)) + LEAST
-    about = {"fingerprint": fingerprint(data), "rows": data.offline.size, "quality": found}
+    found, disagreement = measure(world, data, rows, ends)
+    limit = SLACK * float(np.quantile(disagreement, 0.99)) + LEAST
+    quality = found | {"held_out": held_out}
+    about = {"fingerprint": fingerprint(data), "rows": data.offline.size, "quality": quality}
     return replace(world, limit=limit, about=about)
 
 

@@ -8,7 +8,7 @@ rehearsal.safetensors    some rehearsed episodes of each policy, for the report
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,8 @@ from lobsdice.data.episodes import Episodes
 from lobsdice.data.files import atomic
 from lobsdice.environments.learned import WORLD, LearnedWorld, load_world
 from lobsdice.errors import LobsDICEError
-from lobsdice.training.rehearsal.verdict import Rehearsed
+from lobsdice.training.rehearsal.comparison import Comparison
+from lobsdice.training.rehearsal.verdict import Verdict
 from lobsdice.training.settings import misfit
 
 VERDICTS, ROLLOUTS = "rehearsal.json", "rehearsal.safetensors"
@@ -42,7 +43,9 @@ class Kept:
     """The path of its file within the folder."""
     digest: str
     """A hash of that file: another policy needs a new rehearsal."""
-    rehearsed: Rehearsed
+    verdict: Verdict
+    comparison: Comparison | None = None
+    """Its episodes beside the demonstrations; None if the verdict was read from the folder."""
 
 
 def digest_of(path: Path) -> str:
@@ -62,14 +65,19 @@ def recordings_digest(expert: Episodes, offline: Episodes) -> str:
     return digest.hexdigest()
 
 
+def changed(folder: Path, policy: Mapping[str, Any]) -> bool:
+    """True if a rehearsed policy is no longer in the folder, or is another one now."""
+    path = folder / policy["policy"]
+    return not path.exists() or digest_of(path) != policy["digest"]
+
+
 def keep(folder: Path, world: LearnedWorld, recordings: str, found: Sequence[Kept]) -> None:
     """Write a rehearsal to a run folder."""
     world.save(folder / WORLD)
     with atomic(folder / ROLLOUTS) as temporary:
         temporary.write_bytes(save(_arrays(found)))
     policies = [
-        {"policy": one.policy, "digest": one.digest, **one.rehearsed.verdict.to_plain()}
-        for one in found
+        {"policy": one.policy, "digest": one.digest, **one.verdict.to_plain()} for one in found
     ]
     report = {"recordings": recordings, "world": world.about, "policies": policies}
     with atomic(folder / VERDICTS) as temporary:
@@ -80,15 +88,18 @@ def _arrays(found: Sequence[Kept]) -> dict[str, np.ndarray]:
     """The first episodes of each policy: states in the user's units, lengths, and what is near."""
     arrays = {}
     for one in found:
-        comparison = one.rehearsed.comparison
+        comparison = one.comparison
+        assert comparison is not None
         rollouts, world = comparison.rollouts, comparison.shown.world
         some = np.linspace(0, len(rollouts.steps) - 1, min(KEPT, len(rollouts.steps))).astype(int)
+        # The last kept state of a longer episode is not where it stopped.
+        whole = rollouts.steps[some] <= LONGEST
         arrays |= {
             f"{one.policy}/states": world.raw(rollouts.states[some, : LONGEST + 1]),
             f"{one.policy}/steps": np.minimum(rollouts.steps[some], LONGEST),
             f"{one.policy}/near": comparison.near[some, :LONGEST],
-            f"{one.policy}/guessing": rollouts.guessing[some],
-            f"{one.policy}/failed": comparison.failed[some],
+            f"{one.policy}/guessing": rollouts.guessing[some] & whole,
+            f"{one.policy}/failed": comparison.failed[some] & whole,
         }
     return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
 
@@ -119,6 +130,18 @@ def kept_report(folder: Path) -> dict[str, Any] | None:
             f"{path} cannot be read: {error}; `lobsdice rehearse {folder}` writes it again"
         ) from error
     return report
+
+
+def kept_verdicts(folder: Path, report: Mapping[str, Any]) -> list[Kept]:
+    """The verdicts of a folder's report; none if an earlier version wrote it."""
+    names = {field.name for field in fields(Verdict)}
+    if any(not names <= one.keys() for one in report["policies"]):
+        return []
+    return [
+        Kept(one["policy"], one["digest"], Verdict(**{name: one[name] for name in names}))
+        for one in report["policies"]
+        if not changed(folder, one)
+    ]
 
 
 def kept_rollouts(folder: Path, policy: str) -> Mapping[str, np.ndarray]:

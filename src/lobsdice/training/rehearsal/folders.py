@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.prepare import prepare
@@ -16,6 +17,8 @@ from lobsdice.training.rehearsal.files import (
     Kept,
     digest_of,
     keep,
+    kept_report,
+    kept_verdicts,
     kept_world,
     recordings_digest,
 )
@@ -53,7 +56,7 @@ def recorded(folders: Sequence[Path]) -> Recorded:
         recipe = read_recipe(folder)
         key = _source(recipe)
         if key not in read:
-            expert, offline, _ = recipe.recordings()
+            expert, offline, _ = recipe.in_memory(recipe.recordings())
             read[key] = Recorded(expert, offline, recordings_digest(expert, offline))
         found[folder] = read[key]
     first = found[folders[0]]
@@ -67,9 +70,19 @@ def recorded(folders: Sequence[Path]) -> Recorded:
 
 
 def _source(recipe: Recipe) -> tuple:
-    """The settings that the recordings of a recipe depend on."""
+    """The settings that the recordings of a recipe, as far as they are in memory, depend on."""
     files = (recipe.expert, recipe.offline, recipe.read)
-    return (*files, recipe.task, recipe.demonstrations, recipe.mixture)
+    pool = recipe.preparation.pool
+    return (*files, recipe.task, recipe.demonstrations, recipe.mixture, pool is None)
+
+
+class Outcome(NamedTuple):
+    """The rehearsal of the policies of some folders."""
+
+    world: Mapping[str, Any]
+    """Facts about the learned world, such as its held-out errors."""
+    ranked: list[tuple[Path, Kept]]
+    """The policies, each with its folder: those that work first, and the best first."""
 
 
 def rehearse_folders(
@@ -79,7 +92,7 @@ def rehearse_folders(
     episodes: int = EPISODES,
     horizon: int | None = None,
     again: bool = False,
-) -> dict[Path, list[Kept]]:
+) -> Outcome:
     """Rehearse the last and the selected policy of each run of some folders.
 
     All must have learned from the same recordings. The world is learned from the logs once, and
@@ -93,24 +106,50 @@ def rehearse_folders(
         (found for found in worlds if found and steps in (None, found.about["steps"])), None
     )
     world = world or recordings.learn(steps or STEPS)
-    files = {path: policy_files(path) for path in paths}
-    policies = [load_policy(path / name) for path, names in files.items() for name in names]
-    found = iter(
-        rehearse_policies(world, policies, recordings.expert, episodes=episodes, horizon=horizon)
-    )
-    kept = {
-        path: [Kept(name, digest_of(path / name), next(found)) for name in names]
-        for path, names in files.items()
-    }
+    kept = _rehearse(paths, world, recordings.expert, episodes=episodes, horizon=horizon)
     for path, ones in kept.items():
         keep(path, world, recordings.digest, ones)
+    return Outcome(world.about, _ranked(kept))
+
+
+def _rehearse(
+    paths: Sequence[Path], world: LearnedWorld, expert: Episodes, **options: Any
+) -> dict[Path, list[Kept]]:
+    """Rehearse the policies of each folder in a world."""
+    names = [(path, name) for path in paths for name in policy_files(path)]
+    policies = [load_policy(path / name) for path, name in names]
+    kept: dict[Path, list[Kept]] = {}
+    found = rehearse_policies(world, policies, expert, **options)
+    for (path, name), (verdict, comparison) in zip(names, found, strict=True):
+        one = Kept(name, digest_of(path / name), verdict, comparison)
+        kept.setdefault(path, []).append(one)
     return kept
 
 
-def ranked(kept: Mapping[Path, Sequence[Kept]]) -> list[tuple[Path, Kept]]:
-    """The rehearsed policies of all folders: those that work first, and the best first."""
+def known_outcome(folders: Sequence[str | Path], *, steps: int | None = None) -> Outcome | None:
+    """The rehearsal that the folders keep, if it is of all their policies and of one world.
+
+    Otherwise the policies must be rehearsed: some are new, or were rehearsed in another way.
+    """
+    paths = [Path(folder) for folder in folders]
+    reports = {path: kept_report(path) for path in paths}
+    if any(report is None for report in reports.values()) or not paths:
+        return None
+    known = {path: report for path, report in reports.items() if report is not None}
+    worlds, recordings = ([one[key] for one in known.values()] for key in ("world", "recordings"))
+    kept = {path: kept_verdicts(path, report) for path, report in known.items()}
+    ways = {(one.verdict.starts, one.verdict.horizon) for ones in kept.values() for one in ones}
+    complete = all({one.policy for one in kept[path]} == set(policy_files(path)) for path in paths)
+    alike = len(ways) == 1 and worlds.count(worlds[0]) == len(worlds)
+    fits = steps in (None, worlds[0].get("steps")) and "quality" in worlds[0]
+    if not (complete and alike and fits and recorded(paths).digest == recordings[0]):
+        return None
+    return Outcome(worlds[0], _ranked(kept))
+
+
+def _ranked(kept: Mapping[Path, Sequence[Kept]]) -> list[tuple[Path, Kept]]:
     found = [(path, one) for path, ones in kept.items() for one in ones]
-    return sorted(found, key=lambda pair: pair[1].rehearsed.verdict.rank, reverse=True)
+    return sorted(found, key=lambda pair: pair[1].verdict.rank, reverse=True)
 
 
 def policy_files(path: Path) -> list[str]:

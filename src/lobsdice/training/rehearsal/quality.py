@@ -1,29 +1,32 @@
 """The errors of a learned world on held-out rows of the logs."""
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Float32, Float64, Int64
 from scipy.special import ndtr
 
 from lobsdice.data.prepare import Data
 from lobsdice.data.spaces import Box
-from lobsdice.environments.learned import LearnedWorld, Mixture
+from lobsdice.environments.learned import LearnedWorld, Mixture, States
 
 #: The share of held-out movements that should lie in the intervals that are checked.
 INTERVAL = 0.9
 #: The smallest variance of a movement that counts, in units of the logs' movements.
 TINY = 1e-12
 
+Finals = Float32[np.ndarray, "e state"]
+
 
 def measure(
-    world: LearnedWorld, data: Data, rows: Int64[np.ndarray, " n"]
+    world: LearnedWorld, data: Data, rows: Int64[np.ndarray, " n"], ends: Finals
 ) -> tuple[dict[str, float], Float64[np.ndarray, " n"]]:
-    """The errors of a world on some rows of the logs, and the members' disagreement there.
+    """The errors of a world on some rows and ends of the logs, and the members' disagreement there.
 
     `unexplained` is the mean squared error of the movement, as a share of its variance: 0 is
     perfect and 1 is no better than the mean movement. `in_interval` is the share of movements in
     their 90 % interval. `miscalibration` is the mean distance of the predicted quantiles from the
-    true ones. `end_error` is the mean squared error of the probability of an end, as a share of
-    its variance.
+    true ones. If there are ends, `expected_ends` is the mean probability of an end there, and
+    `end_error` the mean squared error of that probability in all states, as a share of its
+    variance.
     """
     s, a, s_next = data.offline.take(rows)
     space = world.action_space
@@ -36,8 +39,9 @@ def measure(
         "unexplained": float(np.mean((moved - expected) ** 2)) / variance,
         "in_interval": float(np.mean(np.abs(places - 0.5) <= INTERVAL / 2)),
         "miscalibration": miscalibration(places),
-        "end_error": _end_error(world, data, s),
     }
+    if len(ends):
+        found |= _of_ends(world, data, s, ends)
     return found, world.disagreement(mixture).astype(np.float64)
 
 
@@ -58,13 +62,19 @@ def miscalibration(places: Float64[np.ndarray, "n state"]) -> float:
     return float(np.mean(np.abs(np.sort(places, axis=0) - even[:, None])))
 
 
-def _end_error(world: LearnedWorld, data: Data, s: np.ndarray) -> float:
-    """The squared error of the probability of an end; 0 if the logs have no ends."""
-    final = data.ends.offline if data.ends is not None else data.init[:0]
-    if not len(final):
-        return 0.0
-    # Ends are few, so all count here. They have the weight that they have in the logs.
-    share = len(final) / (len(final) + data.offline.size)
-    going, ended = (world.ends(x).mean(axis=0) for x in (s, final))
+def _of_ends(world: LearnedWorld, data: Data, s: States, ends: Finals) -> dict[str, float]:
+    """The probability of an end where episodes end, and its squared error everywhere."""
+    # Rows and ends have the weight that all of their kind have in the logs.
+    count = len(ends_of(data))
+    share = count / (count + data.offline.size)
+    going, ended = (world.ends(x).mean(axis=0) for x in (s, ends))
     error = (1 - share) * np.mean(going**2) + share * np.mean((1 - ended) ** 2)
-    return float(error / (share * (1 - share)))
+    return {
+        "expected_ends": float(np.mean(ended)),
+        "end_error": float(error / (share * (1 - share))),
+    }
+
+
+def ends_of(data: Data) -> Finals:
+    """The final states of the logged episodes that terminated."""
+    return data.init[:0] if data.ends is None else data.ends.offline

@@ -44,7 +44,14 @@ def first_states(
     logged = world.normaliser(world.starts)
     few = min(round(DEMONSTRATED * episodes), world.members * len(shown))
     of_logs = random.choice(len(logged), episodes - few, replace=len(logged) < episodes - few)
-    return np.concatenate([shown[np.arange(few) % len(shown)], logged[of_logs]])
+    return np.concatenate([shown[_in_turn(few, len(shown), world.members)], logged[of_logs]])
+
+
+def _in_turn(n: int, things: int, members: int) -> Int64[np.ndarray, " n"]:
+    """Numbers of things in turn, so that sooner or later each meets each member: i % members."""
+    i = np.arange(n)
+    # Without a shift after each common multiple, a thing would meet the same members again.
+    return (i + i // np.lcm(things, members)) % things
 
 
 def horizon_of(expert: Episodes) -> int:
@@ -102,8 +109,9 @@ def _episodes(
         if not len(live):
             break
         s = states[live, t]
-        s_next, stop, apart = world.step(s, likeliest(policy, world.raw(s)), member[live], random)
-        lost = apart > world.limit
+        actions = likeliest(policy, world.raw(s))
+        s_next, stop, disagreement = world.step(s, actions, member[live], random)
+        lost = disagreement > world.limit
         guessing[live[lost]] = True
         live, s_next, stop = live[~lost], s_next[~lost], stop[~lost]
         states[live, t + 1 :] = s_next[:, None]

@@ -3,14 +3,13 @@
 The score was chosen in a study on worlds where the truth is known: see docs/select.md.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from lobsdice.environments.learned import LearnedWorld
 from lobsdice.errors import plural
 from lobsdice.training.rehearsal.comparison import Comparison
 
@@ -21,6 +20,8 @@ NEAR_ENOUGH, OFTEN_ENOUGH = 0.75, 0.9
 ALIKE_ENOUGH = 0.75
 #: Episodes in which the model is guessing do not count for ends, if their share is at most this.
 MOST_UNKNOWN = 0.25
+#: An episode stays with the demonstrations if it leaves them in this last share of it or never.
+LATE = 0.1
 #: The logistic function from a score to the chance, fitted on the 24 worlds that chose it.
 CHANCE = {"constant": -3.71, "score": 7.59}
 
@@ -46,7 +47,7 @@ class Verdict:
     staying: int
     """Episodes that stay with the demonstrations until they end or the model is guessing."""
     trusted: int
-    """The median number of steps of an episode before it stops."""
+    """The median number of steps of the episodes that stay; 0 if none does."""
     near: float
     """The mean nearness of the episodes to the demonstrations over their time: from 0 to 1."""
     apart: float
@@ -90,18 +91,23 @@ class Verdict:
     @property
     def sentence(self) -> str:
         """A sentence on what was seen, with the limits of the model."""
-        steps = plural(self.trusted, "step")
-        said = [
-            f"of {plural(self.starts, 'rehearsed start')} {self.staying} stay with the "
-            f"demonstrations for {steps}"
-        ]
+        said = [f"of {plural(self.starts, 'rehearsed start')} {self._staying}"]
         if self.ending:
             said.append(f"{self.finished} end as the demonstrations do")
         if self.guessing:
-            said.append(f"in {self.guessing} the model is guessing after that")
+            verb = "stops" if self.guessing == 1 else "stop"
+            said.append(f"{self.guessing} {verb} where the model is guessing")
         if self.failed:
             said.append(f"{self.failed} end as no demonstration ends")
         return "; ".join(said)
+
+    @property
+    def _staying(self) -> str:
+        if not self.staying:
+            return "none stays with the demonstrations"
+        verb = "stays" if self.staying == 1 else "stay"
+        steps = plural(self.trusted, "step")
+        return f"{self.staying} {verb} with the demonstrations, half of them for {steps} or more"
 
 
 class Rehearsed(NamedTuple):
@@ -114,15 +120,16 @@ class Rehearsed(NamedTuple):
 def judge(found: Comparison, following: float, explained: float) -> Verdict:
     """The verdict on a policy from its rehearsed episodes, its short ones, and its actions."""
     rollouts = found.rollouts
-    staying = found.stay() >= rollouts.steps
+    long = (found.stay() >= (1 - LATE) * rollouts.steps) & (rollouts.steps > 0)
+    staying = long & ~found.failed
     facts = {
         "starts": len(rollouts.steps),
         "horizon": rollouts.horizon,
         "finished": int(found.finished.sum()),
         "failed": int(found.failed.sum()),
         "guessing": int(rollouts.guessing.sum()),
-        "staying": int((staying & ~found.failed).sum()),
-        "trusted": int(np.median(rollouts.steps)),
+        "staying": int(staying.sum()),
+        "trusted": int(np.median(rollouts.steps[staying])) if staying.any() else 0,
         "near": found.nearness(),
         "apart": found.apart() / found.shown.own_distance,
         "arrived": found.arrived(),
@@ -200,10 +207,9 @@ def none_works(ending: bool) -> str:
     return f"none of these reliably {what} in rehearsal: do not deploy"
 
 
-def explain(ranked: Sequence[tuple[Path, Rehearsed]]) -> list[str]:
+def explain(ranked: Sequence[tuple[Path, Verdict]], quality: Mapping[str, Any]) -> list[str]:
     """Three sentences on a choice: what to take, why, and how far to trust that."""
-    (path, first), *others = ranked
-    best = first.verdict
+    (path, best), *others = ranked
     if not best.works:
         choice = (
             f"{answer([best])}; the best is {path}, with a score of {best.score:.2f} of 1, but "
@@ -214,14 +220,17 @@ def explain(ranked: Sequence[tuple[Path, Rehearsed]]) -> list[str]:
     why = f"{best.sentence}"
     if others:
         other, second = others[0]
-        why += f"; the next is {other}, with a score of {second.verdict.score:.2f}"
-    return [choice, why, quality_sentence(first.comparison.shown.world)]
+        why += f"; the next is {other}, with a score of {second.score:.2f}"
+    return [choice, why, quality_sentence(quality)]
 
 
-def quality_sentence(world: LearnedWorld) -> str:
-    """The errors of a learned world on held-out rows."""
-    quality = world.about["quality"]
-    return (
+def quality_sentence(quality: Mapping[str, Any]) -> str:
+    """The errors of a learned world on held-out rows, in words."""
+    rows = "held-out rows" if quality.get("held_out", True) else "the rows that it learned from"
+    said = (
         f"the learned world explains {1 - quality['unexplained']:.1%} of the movements in "
-        f"held-out rows, and {quality['in_interval']:.0%} of them lie in its 90 % intervals"
+        f"{rows}, and {quality['in_interval']:.0%} of them lie in its 90 % intervals"
     )
+    if (seen := quality.get("expected_ends")) is None:
+        return said
+    return f"{said}; where new episodes end it expects an end with a probability of {seen:.2f}"
