@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tyro
 from fresh_worlds import FIRST, FRESH, SECOND, recordings_of
+from scipy.special import betaincinv
 from scipy.stats import kendalltau, spearmanr
 
 from lobsdice.algorithms import ALGORITHMS
@@ -478,7 +479,20 @@ def recommendations(worlds: Sequence[dict[str, np.ndarray]]) -> str:
             f"score at least {WORKS}, and {int((yes < FAILS).sum())} less than {FAILS}. Of the "
             f"others, {int((no >= WORKS).sum())} score at least {WORKS}."
         )
+        for least in (WORKS, FAILS) if len(yes) else ():
+            good = int((yes >= least).sum())
+            low, high = clopper_pearson(good, len(yes))
+            lines.append(
+                f"  The share of at least {least} is {good / len(yes):.2f} "
+                f"({low:.2f} to {high:.2f}), as if policies were independent."
+            )
     return "\n".join(lines)
+
+
+def clopper_pearson(good: int, n: int) -> tuple[float, float]:
+    """The 95 % interval of a share (Clopper and Pearson, 1934)."""
+    low = float(betaincinv(good, n - good + 1, 0.025)) if good else 0.0
+    return low, float(betaincinv(good + 1, n - good, 0.975)) if good < n else 1.0
 
 
 def warnings_of(worlds: Sequence[dict[str, np.ndarray]]) -> str:
@@ -512,7 +526,13 @@ def chances(worlds: Sequence[dict[str, np.ndarray]]) -> list[str]:
         if some.any():
             cells = (some.sum(), f"{chance[some].mean():.2f}", f"{good[some].mean():.0%}")
             lines.append(f"| {low} to {min(high, 1)} | {' | '.join(map(str, cells))} |")
-    return lines
+    # A forecast that says the same share everywhere is what the score has to beat.
+    brier, base = np.mean((chance - good) ** 2), good.mean() * (1 - good.mean())
+    return [
+        *lines,
+        "",
+        f"Brier score {brier:.3f}; the share itself, {good.mean():.2f}: {base:.3f}.",
+    ]
 
 
 @dataclass(frozen=True)
