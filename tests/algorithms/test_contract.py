@@ -240,7 +240,7 @@ def test_every_hyperparameter_matters(algorithm):
         seen = shapes(other) != shapes(algorithm) or rates(other) != rates(algorithm)
         seen = seen or not equal(after(algorithm), after(other))
         seen = seen or not equal(refreshed(algorithm), refreshed(other))
-        seen = seen or algorithm.draws != other.draws
+        seen = seen or algorithm.draws != other.draws or algorithm.stretch != other.stretch
         if seen or field.name in ("penalty_every", "refresh_every"):  # which the loop looks at
             continue
         if isinstance(field.default, float):

@@ -21,17 +21,15 @@ from lobsdice.data.steps import Observations, Transitions, store
 from lobsdice.training.diagnostics import hold_out
 from lobsdice.training.draws import (
     DIVIDED,
-    DRAWN,
     PERIOD,
-    _numbers,
     draw_batch,
-    draw_by_weight,
     end_counts,
     end_mass,
     end_share,
     held_out_count,
     held_out_rows,
     learned_rows,
+    numbers,
     pack,
 )
 from lobsdice.training.engine import Member, Options
@@ -318,42 +316,10 @@ def test_which_algorithms_go_on():
     assert end_mass(BC(), "stay") == end_mass(BCO(), "restart") == 0
 
 
-def test_rows_are_drawn_in_proportion_to_their_weights():
-    data = noise_data()
-    pool, slices = pack([data])
-    slices = jax.tree.map(lambda x: x[0], slices)
-    scale = 2.0
-
-    def log_weights(rows):
-        return scale * rows.s[:, 0]
-
-    drawn = np.asarray(draw_by_weight(jax.random.key(0), pool, slices, log_weights, hold_out=False))
-    steps = len(data.offline.s)
-    assert drawn.max() < steps  # no row of an end: it has no action to clone
-    expected = np.exp(scale * data.offline.s[:, 0])
-    expected /= expected.sum()
-    found = np.bincount(drawn, minlength=steps) / len(drawn)
-    # The error of a sample of 4096, from weights of 32768.
-    assert np.abs(found - expected).sum() < 2 * np.sqrt(steps / DRAWN)
-    assert np.corrcoef(found, expected)[0, 1] > 0.9
-
-
-def test_zero_weights_draw_all_rows_alike():
-    pool, slices = pack([noise_data()])
-    slices = jax.tree.map(lambda x: x[0], slices)
-
-    def none(rows):
-        return jnp.full(len(rows.s), -jnp.inf)
-
-    drawn = draw_by_weight(jax.random.key(0), pool, slices, none, hold_out=False)
-    counts = np.bincount(np.asarray(drawn), minlength=int(slices.steps[2]))
-    assert counts.max() < 3 * counts.mean()
-
-
 def test_rows_apart_are_the_held_out_ones_where_there_are_some():
     n = 3 * PERIOD + 500
     size = jnp.array([10, n, 100, 5])
-    number = np.asarray(_numbers(jax.random.key(0), size, DIVIDED, 4096, apart=True))
+    number = np.asarray(numbers(jax.random.key(0), size, DIVIDED, 4096, apart=True))
     assert set(number[1]) == set(held_out_rows(n))
     assert number[2].max() == 99  # too few rows to hold any out: all serve
 

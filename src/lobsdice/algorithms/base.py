@@ -105,6 +105,15 @@ class Algorithm(Protocol):
         ...
 
     @property
+    def stretch(self) -> int:
+        """Recorded steps in a row over which `cloning_weights` are averaged."""
+        ...
+
+    def sharpened(self, log_w: Values) -> Values:
+        """The log weights by which rows are drawn, from averages of `cloning_weights`."""
+        ...
+
+    @property
     def scored_by(self) -> Any:
         """The scores of logged steps that must be known before training; None if there are none.
 
@@ -137,6 +146,7 @@ class Defaults:
 
     penalty_every: int = 1
     refresh_every: int = 0
+    stretch: int = 1
     goes_on: ClassVar[bool] = False
     looks_ahead: ClassVar[bool] = False
     published: ClassVar[dict[str, Any]] = {}
@@ -165,6 +175,9 @@ class Defaults:
 
     def cloning_weights(self, nets: Any, rows: Transitions, *notes: Any) -> Values:
         raise NotImplementedError("an algorithm that draws rows has this method")
+
+    def sharpened(self, log_w: Values) -> Values:
+        return log_w
 
     @property
     def scored_by(self) -> Any:

@@ -109,6 +109,8 @@ class LobsDICE(Directed):
     """Largest power of the weights with which actions are cloned. 1 is the paper's."""
     least_share: float = within(0, 1, default=0.05)
     """Sharpen the weights only as long as this share of the rows remains effective."""
+    stretch: int = within(1, 1024, default=1)
+    """Recorded steps in a row over which log weights are averaged before rows are drawn."""
     pretrain: int = at_least(0, default=0)
     """Steps in which only the discriminator learns; it is frozen afterwards. 0: all jointly."""
 
@@ -135,18 +137,14 @@ class LobsDICE(Directed):
         e, objective = exponent(nu, nu_next), partial(dual, gamma=self.gamma, alpha=self.alpha)
         nu_loss = self.directed(objective(nu_init, e), nets, batch, exponent, objective)
 
-        w = normalised(self._sharpened(log_weights(e, alpha=self.alpha)))
+        w = normalised(self.sharpened(log_weights(e, alpha=self.alpha)))
         policy_loss = cloning_loss(nets.policy, batch, w)
 
         losses |= {"nu_loss": nu_loss, "policy_loss": policy_loss}
         return add_penalties(losses, self.penalties(nets, batch, expert, offline, key), penalised)
 
-    def _sharpened(self, log_w: Values) -> Values:
-        """The log weights of cloning."""
+    def sharpened(self, log_w: Values) -> Values:
         return sharpened(log_w, most=self.sharpness, least_share=self.least_share)
-
-    def cloning_weights(self, nets: Nets, rows: Transitions, *notes: Any) -> Values:
-        return self._sharpened(self.log_weights(nets, rows))
 
     def log_weights(self, nets: Nets, rows: Transitions) -> Values:
         if self.averaged:

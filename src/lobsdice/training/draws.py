@@ -10,7 +10,7 @@ the process that goes on after an end, and with recorded steps drawn uniformly:
 docs/mathematics/ends.md derives this.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -22,7 +22,7 @@ from lobsdice.algorithms.base import Algorithm
 from lobsdice.algorithms.batch import Batch, Following
 from lobsdice.data.prepare import Ahead, Data, Ends, States
 from lobsdice.data.steps import Steps, join
-from lobsdice.equations.duals import Number, Values
+from lobsdice.equations.duals import Number
 from lobsdice.equations.terminal import Terminal
 
 #: Expert and offline rows are held out in blocks: the last BLOCK rows of each PERIOD. Single rows
@@ -35,8 +35,6 @@ DIVIDED = np.array([0, 1, 1, 0], np.int32)
 #: A batch has this many times fewer initial states than other rows. They enter losses as a mean
 #: with the small factor 1-γ, so a few are enough.
 INITIAL_SHARE = 4
-#: Rows that are weighed for a draw by weights, rows that are drawn, and rows in one pass.
-SAMPLE, DRAWN, PIECE = 2**15, 2**12, 2**13
 
 
 class Pool(NamedTuple):
@@ -184,8 +182,8 @@ def _draw_numbers(
     divided = DIVIDED if hold_out else 0 * DIVIDED
     share = end_share(slices.steps, slices.ends, end_mass * slices.weight)
     ended = jax.random.bernoulli(k_ended, share[:, None], (4, n))
-    of_ends = slices.steps[:, None] + _numbers(k_end, slices.ends, divided, n, apart)
-    return jnp.where(ended, of_ends, _numbers(k_step, slices.steps, divided, n, apart)), ended
+    of_ends = slices.steps[:, None] + numbers(k_end, slices.ends, divided, n, apart)
+    return jnp.where(ended, of_ends, numbers(k_step, slices.steps, divided, n, apart)), ended
 
 
 def following(
@@ -224,32 +222,6 @@ def notes_at(pool: Pool, slices: Slices, number: Int[Array, " n"]) -> Any:
     return jax.tree.map(lambda x: x[rows], pool.notes)
 
 
-def draw_by_weight(
-    key: Key[Array, ""],
-    pool: Pool,
-    slices: Slices,
-    log_weights: Callable[..., Values],
-    *,
-    hold_out: bool,
-) -> Int[Array, " drawn"]:
-    """Numbers of offline rows in the pool, drawn by the weights of a large sample of the steps."""
-    k_sample, k_draw = jax.random.split(key)
-    divided = DIVIDED if hold_out else 0 * DIVIDED
-    sample = slices.start[2] + _numbers(k_sample, slices.steps, divided, SAMPLE)[2]
-
-    def piece(rows: Int[Array, " n"]) -> Values:
-        notes = notes_at(pool, slices, rows - slices.start[2])
-        given = () if notes is None else (notes,)
-        return log_weights(pool.offline.take(rows), *given)
-
-    x = jax.lax.map(piece, sample.reshape(-1, PIECE)).ravel()
-    # Weights of χ² may all be zero. Then all rows are alike.
-    top = jnp.max(x)
-    sums = jnp.cumsum(jnp.where(jnp.isfinite(top), jnp.exp(x - top), 1.0))
-    place = jnp.searchsorted(sums, sums[-1] * jax.random.uniform(k_draw, (DRAWN,)))
-    return sample[jnp.minimum(place, SAMPLE - 1)].astype(jnp.int32)
-
-
 def _restarted(batch: Batch, ended: Bool[Array, "4 n"], fresh: Float[Array, "4 n state"]) -> Batch:
     """The batch in which initial states follow the ends."""
 
@@ -279,7 +251,7 @@ def end_share(steps: Any, ends: Any, mass: Any) -> Float[Array, "..."]:
     return mass * ends / jnp.maximum(mass * ends + steps, 1)
 
 
-def _numbers(
+def numbers(
     key: Key[Array, ""],
     size: Int[Array, " 4"],
     divided: Int[np.ndarray, " 4"],

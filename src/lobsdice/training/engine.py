@@ -20,14 +20,13 @@ from lobsdice.algorithms.base import Algorithm, Metrics, at_least, hyperparamete
 from lobsdice.algorithms.batch import Batch
 from lobsdice.equations.terminal import Terminal
 from lobsdice.training.draws import (
-    DRAWN,
     Pool,
     Slices,
     draw_batch,
-    draw_by_weight,
     end_mass,
     held_out_count,
 )
+from lobsdice.training.weighted import DRAWN, draw_by_weight
 
 ADAM = optax.scale_by_adam()
 #: Names of quantities that must stay finite, besides the metrics of the algorithm.
@@ -266,8 +265,15 @@ class _Run(NamedTuple):
         state = state._replace(nets=nets)
         if not self.algorithm.draws:
             return state
-        weigh = partial(self.algorithm.cloning_weights, nets)
-        drawn = draw_by_weight(k_rows, self.pool, self.slices, weigh, hold_out=hold_out)
+        drawn = draw_by_weight(
+            k_rows,
+            self.pool,
+            self.slices,
+            partial(self.algorithm.cloning_weights, nets),
+            hold_out=hold_out,
+            stretch=self.algorithm.stretch,
+            sharpened=self.algorithm.sharpened,
+        )
         return state._replace(drawn=drawn)
 
     def draw(self, key: Key[Array, ""], n: int, *, apart: bool = False) -> Batch:
