@@ -116,6 +116,14 @@ def test_learned_ratios_tell_the_expert_apart_and_belong_to_their_seed():
         assert np.median(found[:40]) > np.median(found[40:]) + 0.5
 
 
+def test_ratios_are_learned_from_logs_without_an_end_too():
+    data = noise_data(ended=0.0)
+    fleet = Fleet((Member(IQL(width=8, reward="ratio", ratio_steps=8)),), (data,))
+    (found,) = fleet.scores.values()
+    np.testing.assert_array_equal(found.beyond, found.steps)
+    assert np.isfinite(found.steps).all()
+
+
 def test_the_kept_scores_can_be_read(whole):
     found = read_scores(whole / SCORES)
     assert found is not None

@@ -95,7 +95,7 @@ class Steps(NamedTuple):
 
 def store(rows: Observations | Transitions) -> Steps:
     """Steps from rows that need not follow each other, such as those of a world made by hand."""
-    table = np.stack([rows.s, rows.s_next], axis=1).reshape(2 * len(rows.s), -1)
+    table = np.stack([rows.s, rows.s_next], axis=1).reshape(2 * len(rows.s), rows.s.shape[1])
     final = np.tile([False, True], len(rows.s))
     a = rows.a if isinstance(rows, Transitions) else None
     return Steps(table, final, np.arange(0, 2 * len(rows.s), 2, dtype=np.int32), a)
