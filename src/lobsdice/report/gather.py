@@ -15,6 +15,7 @@ from lobsdice.report.rehearsal import Rehearsals, kept
 from lobsdice.report.rewards import Rewards, rate
 from lobsdice.report.run_record import RunRecord
 from lobsdice.report.weights import Weights, weigh
+from lobsdice.training.diagnostics import Weighing
 from lobsdice.training.fleet import Fleet
 from lobsdice.training.folder import RunFolder, fingerprint
 from lobsdice.training.recipe import Recipe
@@ -57,7 +58,7 @@ def gather(
     `environment` is the one that the user has named. Without it, the run folder may name one.
     """
     data = training_data(run)
-    rehearsals = data if isinstance(data, str) else _attempt(kept, run.path, data.expert)
+    rehearsals = _rehearsals(run, data)
     return Parts(
         run,
         data,
@@ -105,6 +106,9 @@ def _audit(data: TrainingData | str) -> Audit | str:
 def _weights(run: RunRecord, data: TrainingData | str) -> Weights | str:
     if isinstance(data, str):
         return data
+    algorithm = data.fleet.members[0].algorithm
+    if algorithm.scored_by is not None and not isinstance(algorithm, Weighing):
+        return "what is cloned follows from the rewards of the logs, which are shown below"
     with console.waiting("Weighing the recordings"):
         return _attempt(weigh, RunFolder(run.path), data.fleet, data.offline, data.file)
 
@@ -115,6 +119,13 @@ def _rewards(run: RunRecord, data: TrainingData | str) -> Rewards | str | None:
     if data.fleet.members[0].algorithm.scored_by is None:
         return None
     return _attempt(rate, RunFolder(run.path), data.fleet, data.offline, data.file)
+
+
+def _rehearsals(run: RunRecord, data: TrainingData | str) -> Rehearsals | str:
+    if isinstance(data, str):
+        return data
+    names = data.fleet.datas[0].normaliser.names  # of either file
+    return _attempt(kept, run.path, data.expert, names)
 
 
 def _clips(

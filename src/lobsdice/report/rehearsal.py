@@ -30,6 +30,8 @@ class Rehearsals:
     rollouts: Mapping[str, np.ndarray]
     """The kept episodes of the best policy."""
     expert: Episodes
+    names: Sequence[str] = ()
+    """The names of the features."""
 
     @property
     def first(self) -> np.ndarray:
@@ -37,8 +39,11 @@ class Rehearsals:
         return self.rollouts["states"][0, : self.rollouts["steps"][0] + 1]
 
 
-def kept(folder: Path, expert: Episodes) -> Rehearsals | str:
-    """Read the rehearsal of a run folder, or say why there is none."""
+def kept(folder: Path, expert: Episodes, names: Sequence[str] = ()) -> Rehearsals | str:
+    """Read the rehearsal of a run folder, or say why there is none.
+
+    `names` are those of the features.
+    """
     report = kept_report(folder)
     if report is None or not report["policies"]:
         return f"the policies were not rehearsed; `lobsdice rehearse {folder}` does it"
@@ -48,7 +53,7 @@ def kept(folder: Path, expert: Episodes) -> Rehearsals | str:
             f"`lobsdice rehearse {folder}` does it again"
         )
     best = _ranked(report)[0]
-    return Rehearsals(report, kept_rollouts(folder, best["policy"]), expert)
+    return Rehearsals(report, kept_rollouts(folder, best["policy"]), expert, names)
 
 
 def _ranked(report: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -131,9 +136,7 @@ def _rehearsed(found: Rehearsals) -> list[tuple[np.ndarray, np.ndarray]]:
 
 def feature_charts(found: Rehearsals) -> list[Html]:
     """Return a chart of each feature over time."""
-    names = found.expert.observation_names or [
-        f"feature {i}" for i in range(found.expert.state_size)
-    ]
+    names = found.names or [f"feature {i}" for i in range(found.expert.state_size)]
     shown, rehearsed = _demonstrations(found), [states for states, _ in _rehearsed(found)]
     length = max(len(states) for states in (*shown, *rehearsed))
     every = max(1, length // 200)

@@ -15,6 +15,7 @@ from lobsdice.training.draws import end_counts
 from lobsdice.training.rehearsal import dynamics
 from lobsdice.training.rehearsal.comparison import Comparison, Shown, sliced
 from lobsdice.training.rehearsal.dynamics import APART, learn_world, without_some_ends
+from lobsdice.training.rehearsal.folders import succeeded
 from lobsdice.training.rehearsal.following import following
 from lobsdice.training.rehearsal.quality import miscalibration, quantiles
 from lobsdice.training.rehearsal.rehearse import rehearse_policies
@@ -99,6 +100,21 @@ def test_a_policy_that_does_no_better_than_standing_still_is_not_recommended():
     assert objections(idle) == ["it hardly acts as demonstrated"]
     assert recommended(facts | {"following": 0.55, "explained": 0.3})
     assert recommended(facts | {"following": 0.8, "explained": 0.0})
+
+
+def test_without_a_logged_success_no_policy_is_recommended():
+    """However near it is: the logs show that being near is not enough."""
+    (found,) = rehearse_policies(made_world(), [going(0.8)], demonstrations())
+    assert found.verdict.works and found.verdict.succeeded is None
+    world = made_world()
+    for share, works in ((0.0, False), (0.1, True)):
+        known = replace(world, about=world.about | {"succeeded": share})
+        (found,) = rehearse_policies(known, [going(0.8)], demonstrations())
+        assert found.verdict.works == works
+    logs = walks([-0.8] * 4, np.zeros(4))
+    assert succeeded(logs) is None
+    assert succeeded(replace(logs, success=np.array([-1, -1, -1, -1]))) is None
+    assert succeeded(replace(logs, success=np.array([1, 0, -1, 0]))) == 1 / 3
 
 
 def test_actions_count_however_bad_the_learned_world_is():

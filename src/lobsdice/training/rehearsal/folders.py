@@ -43,7 +43,14 @@ class Recorded:
         data = prepare(self.expert, self.offline, allow_leak=True)
         world = learn_world(data, steps=steps)
         facts = {"recordings": self.digest, "steps": steps, "horizon": horizon_of(self.expert)}
+        facts |= {"succeeded": succeeded(self.offline)}
         return replace(world, about=world.about | facts)
+
+
+def succeeded(episodes: Episodes) -> float | None:
+    """The share of successes among the episodes whose outcome is known; None if none is."""
+    known = None if episodes.success is None else episodes.success[episodes.success >= 0]
+    return float(known.mean()) if known is not None and len(known) else None
 
 
 def recorded(folders: Sequence[Path]) -> Recorded:
@@ -100,23 +107,24 @@ def rehearse_folders(
     without a number, any world that a folder keeps will do.
     """
     paths = [Path(folder) for folder in folders]
+    files = {path: policy_files(path) for path in paths}  # a folder without any is an error at once
     recordings = recorded(paths)
     worlds = () if again else (kept_world(path, recordings.digest) for path in paths)
     world = next(
         (found for found in worlds if found and steps in (None, found.about["steps"])), None
     )
     world = world or recordings.learn(steps or STEPS)
-    kept = _rehearse(paths, world, recordings.expert, episodes=episodes, horizon=horizon)
+    kept = _rehearse(files, world, recordings.expert, episodes=episodes, horizon=horizon)
     for path, ones in kept.items():
         keep(path, world, recordings.digest, ones)
     return Outcome(world.about, _ranked(kept))
 
 
 def _rehearse(
-    paths: Sequence[Path], world: LearnedWorld, expert: Episodes, **options: Any
+    files: Mapping[Path, Sequence[str]], world: LearnedWorld, expert: Episodes, **options: Any
 ) -> dict[Path, list[Kept]]:
     """Rehearse the policies of each folder in a world."""
-    names = [(path, name) for path in paths for name in policy_files(path)]
+    names = [(path, name) for path, found in files.items() for name in found]
     policies = [load_policy(path / name) for path, name in names]
     kept: dict[Path, list[Kept]] = {}
     found = rehearse_policies(world, policies, expert, **options)

@@ -64,6 +64,8 @@ class Verdict:
     """The share of demonstrations that end as another one does; 1 if they do not end."""
     ending: bool
     """True if the demonstrations end by themselves."""
+    succeeded: float | None = None
+    """The share of the logged episodes that succeeded; None if it is not known."""
 
     def to_plain(self) -> dict[str, Any]:
         """The verdict as JSON can hold it."""
@@ -137,6 +139,7 @@ def judge(found: Comparison, following: float, explained: float) -> Verdict:
         "explained": explained,
         "shared_ends": found.shown.shared_ends,
         "ending": found.shown.ending,
+        "succeeded": found.shown.world.about.get("succeeded"),
     }
     score = score_of(facts)
     return Verdict(score=score, chance=chance_of(score), **facts)
@@ -163,7 +166,8 @@ def objections(facts: dict[str, Any]) -> list[str]:
 
     Where the model is guessing nothing is known of an end. A few such episodes say nothing against
     a policy, if all others end well. Where demonstrations differ much, all is near them; so the
-    policy must also do what each of them does at its own states.
+    policy must also do what each of them does at its own states. If no logged episode succeeded,
+    being near the demonstrations does not mean to succeed.
     """
     unknown = facts["guessing"] / facts["starts"]
     found = {
@@ -171,6 +175,7 @@ def objections(facts: dict[str, Any]) -> list[str]:
         "it arrives too seldom": arrival_of(facts) < OFTEN_ENOUGH * (1 - unknown),
         "it is too far from the demonstrations": nearness_of(facts) < NEAR_ENOUGH,
         "it hardly acts as demonstrated": facts["following"] + facts["explained"] < ALIKE_ENOUGH,
+        "no logged episode succeeded": facts.get("succeeded") == 0,
     }
     return [words for words, true in found.items() if true]
 
@@ -221,6 +226,8 @@ def explain(ranked: Sequence[tuple[Path, Verdict]], quality: Mapping[str, Any]) 
     if others:
         other, second = others[0]
         why += f"; the next is {other}, with a score of {second.score:.2f}"
+    if not best.ending:
+        why += "; demonstrations do not end by themselves, so nothing is known of arriving"
     return [choice, why, quality_sentence(quality)]
 
 
