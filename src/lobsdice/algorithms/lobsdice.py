@@ -13,9 +13,10 @@ The paper's dual has a single sample of s' in an exponential. In a noisy world t
 risky step that happened to end well counts as a good one. So a network q(s,a), which the paper does
 not have, averages over s' first. In a deterministic world nothing changes by that.
 
-A discriminator that generalises is less sure than the truth, so that the weights are too flat. In
-cloning they are raised to a power of up to `sharpness`, as long as enough rows keep some weight.
-docs/mathematics/networks.md has more on both.
+The weights of single steps are noisy. In cloning the log weights are averaged over `stretch`
+recorded steps in a row. A discriminator that generalises is less sure than the truth, so that the
+weights are too flat. They are raised to a power of up to `sharpness`, as long as enough rows keep
+some weight. docs/mathematics/networks.md has more on all three.
 
     paper        here          meaning
     c(s,s')      σ(nets.r)     the probability that a pair is the expert's
@@ -94,6 +95,7 @@ class LobsDICE(Directed):
         "ratio_penalty": 0.1,
         "averaged": False,
         "sharpness": 1.0,
+        "stretch": 1,
     }
 
     alpha: float = at_least(0, default=0.1)
@@ -109,8 +111,9 @@ class LobsDICE(Directed):
     """Largest power of the weights with which actions are cloned. 1 is the paper's."""
     least_share: float = within(0, 1, default=0.05)
     """Sharpen the weights only as long as this share of the rows remains effective."""
-    stretch: int = within(1, 1024, default=1)
-    """Recorded steps in a row over which log weights are averaged before rows are drawn."""
+    stretch: int = within(1, 1024, default=64)
+    """Recorded steps in a row over which log weights are averaged before rows are drawn. 1 is the
+    paper's."""
     pretrain: int = at_least(0, default=0)
     """Steps in which only the discriminator learns; it is frozen afterwards. 0: all jointly."""
 
