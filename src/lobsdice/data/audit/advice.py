@@ -38,7 +38,9 @@ def advise(verdict: Verdict, offline: Episodes, *, uncovered: float) -> Advice:
     if np.median(offline.lengths) < FEWEST_STEPS:
         return Advice([FIRST], "methods that look along logged episodes need longer ones")
     if differs_between_episodes(offline).any():
-        return Advice([FIRST], "by far the most successful one where each episode has its own goal")
+        return Advice(
+            [FIRST], "the most successful one in a maze where each episode has its own goal"
+        )
     if uncovered > MOST:
         reason = "the logs hardly show what is demonstrated, where no method came near it"
         return Advice([FIRST, BESIDE], f"{reason}; record better logs")
