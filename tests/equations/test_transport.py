@@ -40,8 +40,8 @@ def on_logarithms(cost, epsilon=0.01, iterations=100):
     (n, m), log_k = cost.shape, -cost / epsilon
     f, g = np.zeros(n), np.zeros(m)
     for _ in range(iterations):
-        f = -np.log(n) - logsumexp(log_k + g, axis=1)
         g = -np.log(m) - logsumexp(log_k + f[:, None], axis=0)
+        f = -np.log(n) - logsumexp(log_k + g, axis=1)
     return (np.exp(f[:, None] + log_k + g) * cost).sum(axis=1)
 
 
@@ -80,6 +80,14 @@ def test_costs_are_those_of_as_many_iterations_on_logarithms(n, m, spread, itera
     cost = costs(np.random.default_rng(0), n, m, spread)
     exact = on_logarithms(cost, iterations=iterations)
     np.testing.assert_allclose(paid(cost, iterations=iterations), exact, rtol=1e-4)
+
+
+@pytest.mark.parametrize("iterations", [1, 2, 5])
+def test_rows_have_their_masses_whenever_it_stops(iterations):
+    """A cost of 1 more for every pair changes no plan: each row pays its mass more."""
+    cost = costs(np.random.default_rng(0), 20, 30).astype(np.float64)
+    before, after = (paid(x, iterations=iterations) for x in (cost, cost + 1))
+    np.testing.assert_allclose(after - before, 1 / 20, rtol=1e-9)
 
 
 @pytest.mark.parametrize("iterations", [1, 100, 500])

@@ -2,7 +2,8 @@
 
 The plan P moves masses p of n points to masses q of m points, and has the least Σ C_ij P_ij less ε
 times its entropy. It is P_ij = u_i K_ij v_j with the kernel K_ij = exp(f_i + g_j - C_ij/ε). Each
-iteration makes the rows of P right, and then its columns.
+iteration makes the columns of P right, and then its rows. So whenever it stops, rows have the
+masses p.
 
 Products with the kernel are ten times as fast as sums of exponentials of logarithms. They overflow
 if u or v grow. Then their logarithms go into f and g, and a new kernel takes the place of the old.
@@ -36,7 +37,7 @@ class Scaling(NamedTuple):
     done: Int[Array, ""]
     """Iterations so far, with all kernels."""
     misplaced: Scalar
-    """The mass that the rows had too much or too little before the last iteration."""
+    """The mass that the columns had too much or too little before the last iteration."""
     largest: Scalar
     """The largest factor."""
 
@@ -100,23 +101,23 @@ def first_potentials(cost: Matrix, p: Rows, q: Columns, epsilon: Number) -> Pote
     """The f and g with which each row and column of the kernel has an entry 1, and none is larger.
 
     So no row and no column vanishes, however far the points lie apart. Those without mass are zero.
-    The factors v undo g: the iteration starts where it does on logarithms, at f = g = 0.
+    The factors u undo f: the iteration starts where it does on logarithms, at f = g = 0.
     """
     exponent, inf = cost / epsilon, jnp.full((), jnp.inf, cost.dtype)
-    f = jnp.min(exponent + jnp.where(q > 0, 0, inf)[None, :], axis=1)
-    f = jnp.where(p > 0, f, -inf)
-    g = jnp.where(q > 0, jnp.min(exponent - f[:, None], axis=0), -inf)
-    v = jnp.where(q > 0, jnp.exp(-g), 0)
-    scaling = Scaling(jnp.ones_like(f), v, jnp.zeros((), int), inf, jnp.ones_like(inf))
+    g = jnp.min(exponent + jnp.where(p > 0, 0, inf)[:, None], axis=0)
+    g = jnp.where(q > 0, g, -inf)
+    f = jnp.where(p > 0, jnp.min(exponent - g[None, :], axis=1), -inf)
+    u = jnp.where(p > 0, jnp.exp(-f), 0)
+    scaling = Scaling(u, jnp.ones_like(g), jnp.zeros((), int), inf, jnp.ones_like(inf))
     return Potentials(f, g, scaling, jnp.zeros_like(f))
 
 
 def iterate(kernel: Matrix, p: Rows, q: Columns, state: Scaling) -> Scaling:
-    """Sinkhorn's iteration: rows of the plan get the sums p, then its columns the sums q."""
-    sums = product(kernel, state.v)
-    misplaced = jnp.sum(jnp.abs(state.u * sums - p))
-    u = _ratio(p, sums)
-    v = _ratio(q, product(u, kernel))
+    """Sinkhorn's iteration: columns of the plan get the sums q, then its rows the sums p."""
+    sums = product(state.u, kernel)
+    misplaced = jnp.sum(jnp.abs(state.v * sums - q))
+    v = _ratio(q, sums)
+    u = _ratio(p, product(kernel, v))
     return Scaling(u, v, state.done + 1, misplaced, jnp.maximum(jnp.max(u), jnp.max(v)))
 
 
