@@ -124,6 +124,24 @@ def test_ratios_are_learned_from_logs_without_an_end_too():
     assert np.isfinite(found.steps).all()
 
 
+@pytest.mark.parametrize("reward", ["ratio", "unlabelled"])
+def test_learned_ratios_do_not_depend_on_the_other_runs_of_a_fleet(reward):
+    few = replace(DATA, expert=store(DATA.expert.take(np.arange(15))), expert_episode=None)
+    algorithm = IQL(width=8, reward=reward, ratio_steps=40)
+
+    def scores(datas):
+        fleet = Fleet(tuple(Member(algorithm, 3, i) for i in range(len(datas))), datas)
+        return list(fleet.scores.values())
+
+    others = noise_data(seed=1)
+    together = scores((DATA, few, others))
+    for data, found in zip((DATA, few, others), together, strict=True):
+        (alone,) = scores((data,))
+        np.testing.assert_allclose(found.steps, alone.steps, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(found.beyond, alone.beyond, rtol=1e-4, atol=1e-5)
+    assert not np.allclose(together[0].steps, together[1].steps, atol=0.01)
+
+
 def test_the_kept_scores_can_be_read(whole):
     found = read_scores(whole / SCORES)
     assert found is not None

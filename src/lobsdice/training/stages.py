@@ -26,7 +26,9 @@ from lobsdice.training.engine import Member, Options, State
 FIRST = 0.2
 #: Episodes whose mean logit is below this quantile are the negatives of the second stage.
 NEGATIVE = 0.8
-#: Rows in a batch at most, and rows that pass through a network at once.
+#: Rows of each kind in a batch, and rows that pass through a network at once. TAILO has the first
+#: for demonstrations of as many states, and smaller batches for fewer. Rows are drawn with
+#: repetition, so that such batches would only be noisier.
 BATCH, PIECE = 512, 2**15
 
 #: The optional fields of `Data` with one entry for each logged step.
@@ -47,10 +49,10 @@ def learn_ratios(
     with progress("Discriminators", kind.steps) as advance:
         if first:
             mixed = replace(stage, unlabelled=True)
-            state = fit(_members(mixed, seeds, which, datas, first), datas, advance)
+            state = fit(_members(mixed, seeds, which, first), datas, advance)
             logits = [_at(stage, state, i, data.offline) for i, data in enumerate(mine)]
             datas, which = list(map(negatives, mine, logits)), range(len(mine))
-        state = fit(_members(stage, seeds, which, datas, kind.steps - first), datas, advance)
+        state = fit(_members(stage, seeds, which, kind.steps - first), datas, advance)
     return [_scores(stage, state, i, data) for i, data in enumerate(mine)]
 
 
@@ -73,11 +75,8 @@ def _some(rows: np.ndarray | None, kept: np.ndarray) -> Any:
     return None if rows is None else rows[kept]
 
 
-def _members(
-    stage: Stage, seeds: Sequence[int], which: Sequence[int], datas: Sequence[Data], steps: int
-) -> list[Member]:
-    rows = min(BATCH, *(data.expert.size for data in datas))
-    options = Options(steps=steps, batch_size=rows, hold_out=False)
+def _members(stage: Stage, seeds: Sequence[int], which: Sequence[int], steps: int) -> list[Member]:
+    options = Options(steps=steps, batch_size=BATCH, hold_out=False)
     return [Member(stage, seed, i, options) for seed, i in zip(seeds, which, strict=True)]
 
 
