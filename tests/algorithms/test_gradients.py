@@ -115,6 +115,17 @@ def test_what_is_added_to_the_forward_gradient_is_orthogonal_to_it(key):
     np.testing.assert_allclose(orthogonal_sum({"a": 0 * added}, backward)["a"], backward["a"])
 
 
+@pytest.mark.parametrize("kind", [LobsDICE, SMODICE])
+def test_the_target_goes_a_two_hundredth_of_the_way_to_nu_in_each_step(kind):
+    """ODICE's rate. With the gradient of the dual there is no target."""
+    nets = Nets(r=1.0, nu=3.0, policy=7.0, target=1.0)
+    for gradient in ("semi", "orthogonal"):
+        found = kind(gradient=gradient).after_step(nets)
+        assert found == nets._replace(target=pytest.approx(1.01, abs=1e-9))
+    without = nets._replace(target=None)
+    assert kind().after_step(without) == without
+
+
 # ---- Tables in the place of networks ----
 
 

@@ -14,7 +14,7 @@ from worlds import World, ending_world, make_world, noise_data
 
 from lobsdice import tabular
 from lobsdice.algorithms import ReCOIL, ReCOILfO
-from lobsdice.equations.recoil import soft_maximum_loss
+from lobsdice.equations.recoil import scale_level, soft_maximum_loss
 
 each_form = pytest.mark.parametrize("kind", [ReCOIL, ReCOILfO])
 
@@ -93,6 +93,21 @@ def test_the_least_loss_has_the_soft_maximum():
     np.testing.assert_allclose(jax.grad(loss)(best), 0, atol=1e-12)
     far = jax.grad(loss)(0.0, jnp.array([400.0]))
     np.testing.assert_allclose(far, -(np.exp(7) - 1) / temperature, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "logged, shown, level",
+    [
+        ([-40.0, -3.0], [-9.0, -2.0], -1.0),
+        ([-2.0, -2.0], [0.5, -0.5], 0.5),
+        ([1.0, 3.0], [2.0, 2.0], 3.0),
+        ([90.0, 0.0], [0.0, 8.0], 7.0),
+    ],
+)
+def test_the_scale_is_that_of_the_largest_z_of_both_data_sets_from_minus_1_to_7(
+    logged, shown, level
+):
+    assert scale_level(jnp.array(logged), jnp.array(shown)) == level
 
 
 # ---- Trained networks against exact fixed points ----

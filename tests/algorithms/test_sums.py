@@ -27,9 +27,20 @@ BEYOND = np.where(ENDED, 0.25, STEPS).astype(np.float32)
 TWO_EPISODES = Layout(LAST, ENDED, 1)
 
 
-def test_weights_of_nearest_trajectories_are_those_of_the_formula():
-    found = NearestTrajectory().notes(Scores(STEPS, BEYOND, unit=2.0), TWO_EPISODES)
-    u, u_end = (np.exp(-np.maximum(d / 2.0 - 1, 0)) for d in (STEPS, BEYOND))
+@pytest.mark.parametrize(
+    "reward, sharpness, likeness",
+    [
+        ("nearest", 1.0, lambda d: np.exp(-np.maximum(d / 2.0 - 1, 0))),
+        ("nearest", 0.5, lambda d: np.exp(-0.5 * np.maximum(d / 2.0 - 1, 0))),
+        # OTR's exponent.
+        ("transport", 1.0, lambda c: np.exp(-5 * c)),
+        ("transport", 0.5, lambda c: np.exp(-2.5 * c)),
+    ],
+)
+def test_weights_of_nearest_trajectories_are_those_of_the_formula(reward, sharpness, likeness):
+    algorithm = NearestTrajectory(reward=reward, sharpness=sharpness)
+    found = algorithm.notes(Scores(STEPS, BEYOND, unit=2.0), TWO_EPISODES)
+    u, u_end = likeness(STEPS), likeness(BEYOND)
     expected = np.empty(5)
     for t in reversed(range(5)):
         later = u_end[t] if LAST[t] else expected[t + 1]
