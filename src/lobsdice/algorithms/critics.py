@@ -75,6 +75,15 @@ class Nets(NamedTuple):
     policy: Any
 
 
+class ValueNets(NamedTuple):
+    """The networks of algorithms that learn V(s) beside the critics."""
+
+    critic: Twins
+    target: Twins
+    value: Any
+    policy: Any
+
+
 @hyperparameters
 class ActorCritic(Acting):
     """The shared part of algorithms that consist of a policy, critics and their targets."""

@@ -15,7 +15,7 @@ that were better than expected:
     m           1 - ended       0 where the episode terminated
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +24,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.algorithms.base import Metrics, at_least, hyperparameters, within
 from lobsdice.algorithms.batch import Batch, at, beside
-from lobsdice.algorithms.critics import Twins, critic_rates, follow, make_twins
+from lobsdice.algorithms.critics import ValueNets, critic_rates, follow, make_twins
 from lobsdice.algorithms.networks import Scalar
 from lobsdice.algorithms.registry import register
 from lobsdice.algorithms.scored import Scored, Worth
@@ -38,13 +38,6 @@ from lobsdice.rewards.scores import Layout, Scores
 
 #: Returns that differ by less are equal.
 LEAST_SPAN = 1e-6
-
-
-class Nets(NamedTuple):
-    critic: Twins
-    target: Twins
-    value: Any
-    policy: Any
 
 
 @register
@@ -80,11 +73,11 @@ class IQL(Scored):
             return "after an end its state repeats for ever"
         return "nothing follows an end, so that ends are avoided if rewards are positive (--absorb)"
 
-    def init(self, key: Key[Array, ""], state_size: int, space: ActionSpace) -> Nets:
+    def init(self, key: Key[Array, ""], state_size: int, space: ActionSpace) -> ValueNets:
         k_critic, k_value, k_policy = jax.random.split(key, 3)
         critic = make_twins(k_critic, state_size, space, self.width)
         value = Scalar(k_value, state_size, self.width)
-        return Nets(critic, critic, value, self.make_policy(k_policy, state_size, space))
+        return ValueNets(critic, critic, value, self.make_policy(k_policy, state_size, space))
 
     def notes(self, scores: Scores, layout: Layout) -> Worth:
         if self.absorb and self.gamma >= 1:
@@ -110,7 +103,7 @@ class IQL(Scored):
         return self._scaled(scores, layout).reward
 
     def loss(
-        self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: int
+        self, nets: ValueNets, batch: Batch, key: Key[Array, ""], *, penalised: int
     ) -> tuple[Float[Array, ""], Metrics]:
         del key, penalised
         rows, worth = batch.offline, batch.notes
@@ -135,10 +128,10 @@ class IQL(Scored):
         for_ever = self.gamma / (1 - self.gamma) * worth.beyond
         return y + jnp.where(worth.ended, for_ever, 0.0)
 
-    def after_step(self, nets: Nets) -> Nets:
+    def after_step(self, nets: ValueNets) -> ValueNets:
         return follow(nets, self.tau)
 
-    def rates(self, step: Int[Array, ""]) -> Nets:
-        return Nets(
+    def rates(self, step: Int[Array, ""]) -> ValueNets:
+        return ValueNets(
             **critic_rates(self.critic_rate), value=self.critic_rate, policy=self.policy_rate
         )

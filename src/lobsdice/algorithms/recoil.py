@@ -18,7 +18,7 @@ paper's dual is another; see docs/algorithms/recoil.md.
     200, -2     best, -cost    the expert's score, and the reward of a logged step
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from lobsdice.algorithms.base import Metrics, above, at_least, hyperparameters, within
 from lobsdice.algorithms.batch import Batch, at, beside
-from lobsdice.algorithms.critics import ActorCritic, Twins, critic_rates, taken, twins_of
+from lobsdice.algorithms.critics import ActorCritic, ValueNets, critic_rates, taken, twins_of
 from lobsdice.algorithms.networks import Features, PolicyNet, Scalar
 from lobsdice.algorithms.registry import register
 from lobsdice.data.prepare import Observations, Transitions
@@ -36,13 +36,6 @@ from lobsdice.equations.duals import Values
 from lobsdice.equations.expectations import mean
 from lobsdice.equations.iql import advantage_weights, log_advantage_weights
 from lobsdice.equations.recoil import logged_aim, regression_loss, scale_level, soft_maximum_loss
-
-
-class Nets(NamedTuple):
-    critic: Twins
-    target: Twins
-    value: Any
-    policy: Any
 
 
 @hyperparameters
@@ -62,11 +55,11 @@ class Scoring(ActorCritic):
     value_rate: float = at_least(0, default=3e-4)
     """Learning rate of V."""
 
-    def init(self, key: Key[Array, ""], state_size: int, space: ActionSpace) -> Nets:
+    def init(self, key: Key[Array, ""], state_size: int, space: ActionSpace) -> ValueNets:
         k_critic, k_value, k_policy = jax.random.split(key, 3)
         critic = twins_of(k_critic, self.seen_size(state_size, space), self.width)
         value = Scalar(k_value, state_size, self.width)
-        return Nets(critic, critic, value, self.make_policy(k_policy, state_size, space))
+        return ValueNets(critic, critic, value, self.make_policy(k_policy, state_size, space))
 
     def seen_size(self, state_size: int, space: ActionSpace) -> int:
         """The number of inputs of the critics."""
@@ -81,7 +74,7 @@ class Scoring(ActorCritic):
         raise NotImplementedError
 
     def loss(
-        self, nets: Nets, batch: Batch, key: Key[Array, ""], *, penalised: int
+        self, nets: ValueNets, batch: Batch, key: Key[Array, ""], *, penalised: int
     ) -> tuple[Float[Array, ""], Metrics]:
         del penalised
         k_shown, k_logged = jax.random.split(key)
@@ -108,15 +101,15 @@ class Scoring(ActorCritic):
         }
         return sum(losses.values(), jnp.zeros(())), losses
 
-    def log_weights(self, nets: Nets, rows: Transitions) -> Values:
+    def log_weights(self, nets: ValueNets, rows: Transitions) -> Values:
         """The log weights of cloning. They compare actions in a state, and are of no occupancy."""
         done = self.done(nets.policy, rows, jax.random.key(0))
         gap = nets.target.least(rows.s, done) - nets.value(rows.s)
         return log_advantage_weights(gap, self.beta)
 
-    def rates(self, step: Int[Array, ""]) -> Nets:
+    def rates(self, step: Int[Array, ""]) -> ValueNets:
         critics = critic_rates(self.critic_rate)
-        return Nets(**critics, value=self.value_rate, policy=self.policy_rate)
+        return ValueNets(**critics, value=self.value_rate, policy=self.policy_rate)
 
 
 @register
