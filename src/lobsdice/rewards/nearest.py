@@ -1,8 +1,8 @@
 """The distance of each logged pair (s, s') from the nearest demonstrated pair.
 
 The rewards of SEABO (Lyu et al., ICLR 2024) and the weights of nearest-trajectory cloning are
-functions of it. Distances are right to 0.1 %: matrix products find the neighbour, and where rounding
-could have hidden a nearer one by more, the search is repeated with twice the digits.
+functions of it. Distances are right to 0.1 %: matrix products find the neighbour, and where
+rounding could have hidden a nearer one by more, the search is repeated with twice the digits.
 """
 
 import numpy as np
