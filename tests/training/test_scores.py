@@ -7,15 +7,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from worlds import noise_data
+from worlds import noise, noise_data
 
 from lobsdice.algorithms import IQL, NearestTrajectory
 from lobsdice.algorithms.stage import Stage
+from lobsdice.data.prepare import prepare
 from lobsdice.data.steps import Transitions, store
+from lobsdice.equations.ratio import calibration
 from lobsdice.errors import LobsDICEError
 from lobsdice.rewards import nearest
-from lobsdice.training.engine import Member
-from lobsdice.training.fleet import Fleet
+from lobsdice.training.engine import Member, Options
+from lobsdice.training.fleet import Fleet, iterate
 from lobsdice.training.scores import SCORES, read_scores
 from lobsdice.training.stages import negatives
 from lobsdice.training.train import train
@@ -140,6 +142,34 @@ def test_learned_ratios_do_not_depend_on_the_other_runs_of_a_fleet(reward):
         np.testing.assert_allclose(found.steps, alone.steps, rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(found.beyond, alone.beyond, rtol=1e-4, atol=1e-5)
     assert not np.allclose(together[0].steps, together[1].steps, atol=0.01)
+
+
+def test_calibrated_ratios_lie_on_the_line_that_fits_held_out_rows_best():
+    data = prepare(noise(1100, seed=1), noise(1600, seed=2))
+    fleet = Fleet((Member(IQL(width=8, reward="ratio", ratio_steps=40, calibrate=True)),), (data,))
+    (found,) = fleet.scores.values()
+    (kind,) = {case.kind for case in fleet.scores}
+    stage, options = Stage(on_pairs=True, width=8), Options(steps=40, batch_size=512)
+    alone = Fleet((Member(stage, 0, 0, options),), (data,))
+    *_, last = iterate(alone, every=40)
+    net = jax.tree.map(lambda x: x[0], last.state.nets.policy)
+    logits = [np.asarray(net(jnp.asarray(part.pairs))) for part in (data.expert, data.offline)]
+    # The last 32 of each 512 rows, which took no part in training.
+    held = [jnp.asarray(x[np.arange(len(x)) % 512 >= 480]) for x in logits]
+    slope, bias = calibration(*held)
+    assert kind.calibrated and abs(slope - 1) > 0.01
+    np.testing.assert_allclose(found.steps, slope * logits[1] + bias, rtol=1e-4, atol=1e-4)
+
+
+def test_without_held_out_rows_ratios_are_not_corrected():
+    plain, calibrated = (
+        next(iter(Fleet((Member(algorithm),), (DATA,)).scores.values()))
+        for algorithm in (
+            IQL(width=8, reward="state-ratio", ratio_steps=20, calibrate=calibrate)
+            for calibrate in (False, True)
+        )
+    )
+    np.testing.assert_array_equal(plain.steps, calibrated.steps)
 
 
 def test_the_kept_scores_can_be_read(whole):

@@ -46,6 +46,9 @@ class Scored(Acting):
     """Compare states in the units of the files. Otherwise they are normalised."""
     ratio_steps: int = at_least(1, default=50_000)
     """Gradient steps of the discriminator, before the policy's own; for rewards from one."""
+    calibrate: bool = False
+    """Correct log ratios by the line that fits them best on held-out rows. Nothing is corrected if
+    the demonstrations are too few to hold rows out."""
 
     @property
     def scored_by(self) -> Any:
@@ -57,7 +60,7 @@ class Scored(Acting):
             case "transport":
                 return Transport(self.raw_units)
         pairs, unlabelled = self.reward == "ratio", self.reward == "unlabelled"
-        return Ratio(pairs, unlabelled, self.ratio_steps, self.width)
+        return Ratio(pairs, unlabelled, self.ratio_steps, self.width, self.calibrate)
 
     def shown(self, scores: Scores, layout: Layout) -> Values:
         """The numbers of all steps that a report shows; `shown_as` is their name."""

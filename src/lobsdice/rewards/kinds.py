@@ -57,6 +57,8 @@ class Ratio:
     """Gradient steps of all stages."""
     width: int
     """Units in each of the two hidden layers."""
+    calibrated: bool = False
+    """Correct logits by the line that fits them best on held-out rows."""
 
 
 Scorer = Recorded | Nearest | Transport

@@ -18,8 +18,10 @@ from lobsdice.algorithms.stage import Stage
 from lobsdice.console import progress
 from lobsdice.data.prepare import Data
 from lobsdice.data.steps import Observations, Steps, store
+from lobsdice.equations.ratio import calibration
 from lobsdice.rewards.kinds import Ratio
 from lobsdice.rewards.scores import Scores, beyond, ended_of, episodes_of
+from lobsdice.training.draws import PERIOD, held_out_rows
 from lobsdice.training.engine import Member, Options, State
 
 #: The share of all steps in the first stage: 10,000 of 50,000 in TAILO.
@@ -52,8 +54,15 @@ def learn_ratios(
             state = fit(_members(mixed, seeds, which, first), datas, advance)
             logits = [_at(stage, state, i, data.offline) for i, data in enumerate(mine)]
             datas, which = list(map(negatives, mine, logits)), range(len(mine))
-        state = fit(_members(stage, seeds, which, kind.steps - first), datas, advance)
-    return [_scores(stage, state, i, data) for i, data in enumerate(mine)]
+        members = _members(stage, seeds, which, kind.steps - first, hold_out=kind.calibrated)
+        state = fit(members, datas, advance)
+    found = [_scores(stage, state, i, data) for i, data in enumerate(mine)]
+    if not kind.calibrated:
+        return found
+    lines = [_line(stage, state, i, datas[number]) for i, number in enumerate(which)]
+    return [
+        Scores(a * x.steps + b, a * x.beyond + b) for x, (a, b) in zip(found, lines, strict=True)
+    ]
 
 
 def negatives(data: Data, logits: Logits) -> Data:
@@ -75,8 +84,10 @@ def _some(rows: np.ndarray | None, kept: np.ndarray) -> Any:
     return None if rows is None else rows[kept]
 
 
-def _members(stage: Stage, seeds: Sequence[int], which: Sequence[int], steps: int) -> list[Member]:
-    options = Options(steps=steps, batch_size=BATCH, hold_out=False)
+def _members(
+    stage: Stage, seeds: Sequence[int], which: Sequence[int], steps: int, hold_out: bool = False
+) -> list[Member]:
+    options = Options(steps=steps, batch_size=BATCH, hold_out=hold_out)
     return [Member(stage, seed, i, options) for seed, i in zip(seeds, which, strict=True)]
 
 
@@ -85,6 +96,20 @@ def _scores(stage: Stage, state: State, run: int, data: Data) -> Scores:
     final = data.offline.take(np.flatnonzero(ended_of(data))).s_next
     ends = _at(stage, state, run, store(Observations(final, final)))
     return Scores(steps, beyond(steps, ends, data))
+
+
+def _line(stage: Stage, state: State, run: int, data: Data) -> tuple[np.float32, np.float32]:
+    """The slope and the bias that fit the logits of held-out rows best.
+
+    They are 1 and 0 if demonstrations or logs are too few to hold rows out.
+    """
+    parts = (data.expert, data.offline)
+    if min(part.size for part in parts) < PERIOD:
+        return np.float32(1), np.float32(0)
+    rows = (part.take(held_out_rows(part.size)) for part in parts)
+    stored = (store(Observations(x.s, x.s_next)) for x in rows)
+    slope, bias = calibration(*(jnp.asarray(_at(stage, state, run, x)) for x in stored))
+    return np.float32(slope), np.float32(bias)
 
 
 def _at(stage: Stage, state: State, run: int, rows: Steps) -> Logits:
