@@ -178,3 +178,21 @@ def test_other_features_are_an_error(demos):
     wide = Episodes.from_arrays(np.zeros((3, 4)), lengths=[2])
     with pytest.raises(LobsDICEError, match="observations of 2 numbers"):
         end_warnings(demos, wide)
+
+
+def test_logs_in_which_no_episode_succeeded_are_warned_of(demos, bad, logs):
+    none = replace(bad, success=np.zeros(60, np.int64))
+    said = (
+        "no logged episode succeeded (60 failed): a policy can hardly learn from them to do what "
+        "was demonstrated"
+    )
+    assert said in end_warnings(demos, none)
+    assert said in compare_ends(demos, none.first(5), whole=none).warnings
+    some = replace(bad, success=np.repeat([0, -1], [40, 20]))
+    assert any("(40 failed, of 20 it is not known)" in found for found in end_warnings(demos, some))
+
+
+def test_one_success_or_many_unknown_episodes_are_no_lack_of_success(demos, bad):
+    for success in ([1] + [0] * 59, [0] * 10 + [-1] * 50, [-1] * 60):
+        known = replace(bad, success=np.array(success))
+        assert not any("succeeded" in said for said in end_warnings(demos, known))

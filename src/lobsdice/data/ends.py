@@ -54,18 +54,22 @@ class Endings:
     """The number of demonstrations that end far from all ends in the logs, if both have ends."""
 
 
-def compare_ends(expert: Episodes, offline: Episodes) -> Endings:
-    """All that is known about the ends of demonstrations and logs."""
-    pair = _Pair.of(expert, offline)
+def compare_ends(expert: Episodes, offline: Episodes, *, whole: Episodes | None = None) -> Endings:
+    """All that is known about the ends of demonstrations and logs.
+
+    `whole` are all logs, if `offline` is only a part of them; the counts are of these.
+    """
+    whole = offline if whole is None else whole
+    pair = _Pair.of(expert, offline, whole)
     warnings, remarks = _findings(pair)
     both = expert.terminated.any() and offline.terminated.any()
     return Endings(
-        summary=describe_ends(expert, offline),
+        summary=describe_ends(expert, whole),
         reading=_reading(expert, offline),
         remarks=remarks,
         warnings=warnings,
         expert=count_ends(expert),
-        offline=count_ends(offline),
+        offline=count_ends(whole),
         far_ends=int(pair.far.sum()) if both else None,
     )
 
@@ -77,7 +81,7 @@ def describe_ends(expert: Episodes, offline: Episodes) -> str:
 
 def end_warnings(expert: Episodes, offline: Episodes) -> list[str]:
     """A sentence for each thing about the ends that is probably a mistake in the data."""
-    return _findings(_Pair.of(expert, offline))[0]
+    return _findings(_Pair.of(expert, offline, offline))[0]
 
 
 def never_near_an_end(expert: Episodes, offline: Episodes, which: Rows) -> int:
@@ -147,6 +151,7 @@ def _findings(pair: "_Pair") -> tuple[list[str], list[str]]:
         _time_limit(pair.expert, "demonstrations"),
         _time_limit(pair.offline, "logged episodes"),
         _failed(pair.expert),
+        _none_succeeded(pair.whole),
     ]
     remarks = []
     shown, logged = pair.expert.terminated.any(), pair.offline.terminated.any()
@@ -180,6 +185,20 @@ def _time_limit(episodes: Episodes, nouns: str) -> str | None:
 def _failed(expert: Episodes) -> str | None:
     failed = count_ends(expert)["failed"]
     return f"{failed:,} of {len(expert):,} demonstrations failed" if failed else None
+
+
+def _none_succeeded(offline: Episodes) -> str | None:
+    """A warning, if most of the logged episodes failed and none of the others succeeded."""
+    found = count_ends(offline)
+    failed = found["failed"] or 0
+    if found["succeeded"] or failed < MOST * len(offline):
+        return None
+    unknown = len(offline) - failed
+    counts = f"{failed:,} failed" + (f", of {unknown:,} it is not known" if unknown else "")
+    return (
+        f"no logged episode succeeded ({counts}): a policy can hardly learn from them to do what "
+        "was demonstrated"
+    )
 
 
 def _logs_never_end(pair: "_Pair") -> str:
@@ -229,12 +248,14 @@ class _Pair:
 
     expert: Episodes
     offline: Episodes
+    whole: Episodes
+    """All logs with their copies, of which `offline` may be a part."""
 
     @classmethod
-    def of(cls, expert: Episodes, offline: Episodes) -> "_Pair":
+    def of(cls, expert: Episodes, offline: Episodes, whole: Episodes) -> "_Pair":
         """Check that the states fit each other, and leave out copies, whose spacing is none."""
         check_states("the expert data", expert, "the offline data", offline)
-        return cls(expert, without_copies(offline)[0])
+        return cls(expert, without_copies(offline)[0], whole)
 
     @cached_property
     def normaliser(self) -> Normaliser:

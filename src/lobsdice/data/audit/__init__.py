@@ -18,7 +18,7 @@ from lobsdice.data.audit.facts import facts
 from lobsdice.data.audit.rate import Rate, compare_rates
 from lobsdice.data.audit.targets import Target, targets
 from lobsdice.data.copies import given_twice, shown_twice, without_copies
-from lobsdice.data.ends import Endings, compare_ends, count_ends, describe_ends
+from lobsdice.data.ends import Endings, compare_ends
 from lobsdice.data.episodes import Episodes, require_episodes
 from lobsdice.data.logged import LoggedPairs
 from lobsdice.data.normaliser import Normaliser, fit_normaliser
@@ -154,11 +154,7 @@ def audit(expert: Episodes, offline: Episodes) -> Audit:
     with console.waiting("Comparing sampling rates"):
         rate = compare_rates(*grouped)
     with console.waiting("Comparing ends"):
-        ends = replace(
-            compare_ends(expert, some),
-            summary=describe_ends(expert, offline),
-            offline=count_ends(offline),
-        )
+        ends = compare_ends(expert, some, whole=offline)
     share = float(coverage.uncovered.mean())
     verdict, reason = judge(share, discrimination)
     closest = _closest(numbers[judged.episode_of(coverage.neighbour)], coverage, offline)
