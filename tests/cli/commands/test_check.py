@@ -112,3 +112,14 @@ def test_demonstrations_need_not_have_the_marks_of_ends_that_logs_have(lobsdice,
     ends = json.loads(result.out)["ends"]
     assert ends["expert"] == {"terminated": 0, "truncated": 2, "succeeded": None, "failed": None}
     assert ends["offline"] == {"terminated": 1, "truncated": 0, "succeeded": 0, "failed": 1}
+
+
+def test_check_warns_of_values_that_stand_for_missing_ones(lobsdice, tmp_path):
+    head, demos, logs = "episode,obs_0,action_0\n", tmp_path / "demos.csv", tmp_path / "logs.csv"
+    demos.write_text(head + "".join(f"0,{i / 7},\n" for i in range(6)))
+    cells = (-9999 if i == 20 else i / 50 for i in range(40))
+    logs.write_text(head + "".join(f"{i // 8},{x},0.5\n" for i, x in enumerate(cells)))
+    options = ("--action-low", "0", "--action-high", "1", "--last-row-is-final")
+    result = lobsdice("data", "check", "--expert", demos, "--offline", logs, *options)
+    assert result.code == 0
+    assert "feature obs_0 has the value -9999 in 1 row of the logs, far from all" in result.err

@@ -384,10 +384,30 @@ def test_facts_remark_on_odd_features(offline):
     observations[:, 0] = 7
     observations[:, 1] *= 1e-5
     observations[0, 2] = 1e6
-    remarks = " ".join(facts(replace(offline, observations=observations))["remarks"])
+    odd = replace(offline, observations=observations)
+    remarks = " ".join(facts(offline, odd, [])[1]["remarks"])
     assert "constant in column 0" in remarks
     assert "feature 1 is nearly constant after normalisation" in remarks
     assert "feature 2 has values" in remarks
+    assert facts(offline, offline, [])[0]["remarks"] == []
+
+
+def test_demonstrations_are_also_judged_by_the_scale_of_the_logs(offline):
+    observations = offline.observations[:61].copy()
+    observations[:20, 2] = np.linspace(5e3, 6e3, 20)
+    odd = Episodes.from_arrays(observations, lengths=[60])
+    (remark,) = facts(odd, offline, [])[0]["remarks"]
+    assert "feature 2 has values" in remark and "standard deviations of the logs" in remark
+
+
+def test_fill_values_make_the_audit_warn_and_are_named_instead_of_outliers(offline):
+    observations = offline.observations.copy()
+    observations[::400, 2] = -9999
+    found = audit(walks(3, seed=5), replace(offline, observations=observations))
+    (fill,) = found.fills
+    assert found.warns and (fill.feature, fill.value, fill.where) == ("2", -9999, "the logs")
+    assert [fill.remark] == [r for r in found.offline["remarks"] if "feature 2" in r]
+    assert found.report()["fills"][0]["remark"] == fill.remark
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,13 @@ def test_rates_leaks_and_warnings_of_ends_are_in_the_line():
     assert "LEAK" not in allowed
 
 
+def test_fill_values_are_in_the_line():
+    observations = LOGS.observations.copy()
+    observations[::300, 0] = -9999
+    line = glance(loops(6, seed=1), replace(LOGS, observations=observations)).sentence(0)
+    assert "FILL VALUES: feature x has the value -9999 in" in line
+
+
 def acting(actions: np.ndarray) -> Episodes:
     space = Box.of(actions.min(axis=0) - 1, actions.max(axis=0) + 1, names=["target", "grip"])
     return replace(LOGS, actions=actions.astype(np.float32), action_space=space)

@@ -59,10 +59,12 @@ class Audit:
 
 
 def _print(report: output.Report) -> None:
+    fills = [fill["remark"] for fill in report["fills"]]
     for name in ("expert", "offline"):
         output.print_facts(name, {k: v for k, v in report[name].items() if k != "remarks"})
         for remark in report[name]["remarks"]:
-            console.show(for_the_shell(f"{name}: {remark}"))
+            if remark not in fills:
+                console.show(for_the_shell(f"{name}: {remark}"))
     ends = report["ends"]
     for sentence in (ends["summary"], ends["reading"], *ends["remarks"]):
         console.show(for_the_shell(f"ends: {sentence}"))
@@ -71,6 +73,12 @@ def _print(report: output.Report) -> None:
     output.print_facts("share nearest to each source", report["sources"])
     _print_first("closest offline episodes", report["closest"])
     _print_first("longest uncovered parts", report["uncovered"])
+    _print_mistakes(report)
+    console.show(f"METHOD: {report['advice']['sentence']}")
+    console.show(f"{report['verdict'].upper()}: {report['reason']}")
+
+
+def _print_mistakes(report: output.Report) -> None:
     if report["leaked_pairs"]:
         count = plural(report["leaked_pairs"], "demonstrated transition")
         console.show(f"LEAK: {count} occur in the offline data, with their actions")
@@ -78,14 +86,11 @@ def _print(report: output.Report) -> None:
         console.show(f"COPIES: {sentence}")
     if report["rate"]:
         console.show(f"RATES: {report['rate']['remark']}")
-    for sentence in ends["warnings"]:
+    for sentence in report["ends"]["warnings"]:
         console.show(for_the_shell(f"ENDS: {sentence}"))
-    for unit in report["units"]:
-        console.show(f"UNITS: {unit['remark']}")
-    for target in report["targets"]:
-        console.show(f"ACTIONS: {target['remark']}")
-    console.show(f"METHOD: {report['advice']['sentence']}")
-    console.show(f"{report['verdict'].upper()}: {report['reason']}")
+    for name, key in {"UNITS": "units", "FILL VALUES": "fills", "ACTIONS": "targets"}.items():
+        for found in report[key]:
+            console.show(f"{name}: {found['remark']}")
 
 
 def _print_first(title: str, rows: list[output.Report]) -> None:

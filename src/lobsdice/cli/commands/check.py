@@ -11,6 +11,7 @@ from lobsdice.cli import output
 from lobsdice.cli.arguments import Files
 from lobsdice.data.context import describe_blur
 from lobsdice.data.ends import compare_ends
+from lobsdice.data.fills import fill_values
 from lobsdice.data.formats import DEFAULTS, ReadOptions
 from lobsdice.data.leaks import count_leaked
 from lobsdice.data.prepare import Data
@@ -25,7 +26,7 @@ class Check:
 
     Their states must have the same features, and no transition of the demonstrations may occur in
     the offline data: it would leak the expert's action to the learner. Warnings tell where ends of
-    episodes seem to be marked wrongly.
+    episodes seem to be marked wrongly, and which values seem to stand for missing ones.
 
     Example:
         lobsdice data check --expert demos.npz --offline logs.npz
@@ -47,7 +48,8 @@ class Check:
         report = report_of(data)
         with console.waiting("Comparing the ends of episodes"):
             ends = compare_ends(expert, offline)
-        for sentence in ends.warnings:
+        fills = [fill.remark for fill in fill_values(expert, offline)]
+        for sentence in (*fills, *ends.warnings):
             warnings.warn(sentence, DataWarning, stacklevel=2)
         if self.json:
             return output.print_json(report | {"ends": asdict(ends)})

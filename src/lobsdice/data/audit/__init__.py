@@ -20,6 +20,7 @@ from lobsdice.data.audit.targets import Target, targets
 from lobsdice.data.copies import given_twice, shown_twice, without_copies
 from lobsdice.data.ends import Endings, compare_ends
 from lobsdice.data.episodes import Episodes, require_episodes
+from lobsdice.data.fills import Fill, fill_values
 from lobsdice.data.logged import LoggedPairs
 from lobsdice.data.normaliser import Normaliser, fit_normaliser
 from lobsdice.data.prepare import check_options, observations
@@ -90,6 +91,8 @@ class Audit:
     """The ends of demonstrations and logs, and what is suspicious about them."""
     units: list[Unit]
     """The features whose units seem to differ between demonstrations and logs."""
+    fills: list[Fill]
+    """The values that seem to stand for missing measurements."""
     targets: list[Target]
     """The columns of actions that are states."""
     advice: Advice
@@ -101,8 +104,8 @@ class Audit:
     def warns(self) -> bool:
         """True if something should be mended before training."""
         copied = any(target.when == "this" for target in self.targets)
-        mistakes = (self.leaked, self.copies, self.rate, self.ends.warnings, self.units, copied)
-        return self.verdict != "covered" or any(map(bool, mistakes))
+        mistakes = (self.leaked, self.copies, self.rate, self.ends.warnings, self.units, self.fills)
+        return self.verdict != "covered" or copied or any(map(bool, mistakes))
 
     def report(self) -> dict[str, Any]:
         """All results as numbers, texts, lists and dictionaries, for JSON."""
@@ -127,6 +130,7 @@ class Audit:
             "discriminator": asdict(self.discrimination),
             "ends": asdict(self.ends),
             "units": [{**unit._asdict(), "remark": unit.remark} for unit in self.units],
+            "fills": [{**fill._asdict(), "remark": fill.remark} for fill in self.fills],
             "targets": [{**target._asdict(), "remark": target.remark} for target in self.targets],
             "advice": {**self.advice._asdict(), "sentence": self.advice.sentence},
             "expert": self.expert,
@@ -143,7 +147,8 @@ def audit(expert: Episodes, offline: Episodes) -> Audit:
         judged, numbers = without_copies(offline)
         some = judged.spread(WHOLE)
         ours, theirs = (observations(e, normaliser=normaliser).pairs for e in (expert, some))
-        described = facts(expert), facts(offline)
+        fills = fill_values(expert, offline)
+        described = facts(expert, offline, fills)
     logged = theirs if some is judged else LoggedPairs(judged, normaliser)
     coverage = cover(ours, expert, logged, judged)
     grouped = (ours, groups(expert), theirs, groups(some))
@@ -172,6 +177,7 @@ def audit(expert: Episodes, offline: Episodes) -> Audit:
         discrimination=discrimination,
         ends=ends,
         units=different_units(expert, offline),
+        fills=fills,
         targets=targets(offline),
         advice=advise(verdict, offline, uncovered=share),
         expert=described[0],

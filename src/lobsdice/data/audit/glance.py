@@ -15,6 +15,7 @@ from lobsdice.data.audit.targets import targets
 from lobsdice.data.copies import without_copies
 from lobsdice.data.display import listed
 from lobsdice.data.episodes import Episodes
+from lobsdice.data.fills import Fill, fill_values
 from lobsdice.data.normaliser import fit_normaliser
 from lobsdice.data.repeats import shared_rows
 from lobsdice.data.rows import ranges
@@ -34,6 +35,7 @@ class Glance:
     uncovered: float
     """The share of demonstrated transitions that are far from all logged ones."""
     units: list[Unit]
+    fills: list[Fill]
     rate: Rate | None
     targets: list[str]
     """Remarks on actions that are states."""
@@ -55,6 +57,7 @@ class Glance:
         bad = [
             *([] if good else [f"{self.verdict.upper()}: {shown}"]),
             *(f"UNITS of {listed(unit.features)} seem to differ" for unit in self.units),
+            *(f"FILL VALUES: {fill.remark}" for fill in self.fills),
             *([f"RATES: {self.rate.remark}"] if self.rate else []),
             *(f"ACTIONS: {remark}" for remark in self.targets),
             *([f"LEAK: {leak}"] if self.leaked and not leak_allowed else []),
@@ -85,6 +88,7 @@ def glance(expert: Episodes, offline: Episodes) -> Glance:
     return Glance(
         uncovered=float((ratio > FACTOR).mean()),
         units=different_units(expert, offline),
+        fills=fill_values(expert, offline),
         rate=compare_rates(shown, ours.piece, logged, theirs.piece),
         targets=[target.remark for target in targets(offline)],
         leaked=leaked,
