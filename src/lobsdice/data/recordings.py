@@ -11,6 +11,7 @@ from lobsdice.data.copies import given_twice, shown_twice
 from lobsdice.data.episodes import Episodes, mixture, require_episodes
 from lobsdice.data.formats import ReadOptions, read
 from lobsdice.data.formats.folder import join
+from lobsdice.data.formats.words import words_of_all_files
 from lobsdice.data.prepare import Data, Initial, prepare
 from lobsdice.data.units import different_units
 from lobsdice.errors import DataWarning, LobsDICEError, MissingColumnError
@@ -85,7 +86,8 @@ def read_together(paths: Sequence[str], options: ReadOptions) -> Episodes:
     names = stems if len(set(stems)) == len(stems) else paths
     # Few formats can hold a name that is not UTF-8.
     names = [name.encode("utf-8", "backslashreplace").decode() for name in names]
-    parts = {name: read_one(path, options) for name, path in zip(names, paths, strict=True)}
+    with words_of_all_files():
+        parts = {name: read_one(path, options) for name, path in zip(names, paths, strict=True)}
     if len(parts) > FEW and all(len(part) == 1 for part in parts.values()):
         return join(names, list(parts.values()), [()] * len(parts))[0]
     return mixture(parts)
@@ -96,7 +98,8 @@ def read_both(
 ) -> tuple[Episodes, Episodes]:
     """Read demonstrations and logs with the same options."""
     try:
-        return read_unlabelled(expert, options), read_together(offline, options)
+        with words_of_all_files():
+            return read_unlabelled(expert, options), read_together(offline, options)
     except MissingColumnError as error:
         raise LobsDICEError(
             f"{error}; options about columns hold for demonstrations and logs alike: if these "

@@ -10,6 +10,7 @@ from lobsdice.algorithms.registry import resolve
 from lobsdice.data.episodes import Episodes, require_episodes
 from lobsdice.data.formats import DEFAULTS, ReadOptions
 from lobsdice.data.formats.options import ALIASES, read_options
+from lobsdice.data.formats.words import words_of_all_files
 from lobsdice.data.prepare import Initial
 from lobsdice.data.recordings import Preparation, read_together
 from lobsdice.errors import LobsDICEError
@@ -45,9 +46,10 @@ def fit(
     """
     algorithm = resolve(algorithm)
     read = read_options(read, {name: options.pop(name) for name in READ_OPTIONS & set(options)})
-    expert = _episodes("demonstrations", demonstrations, read.unlabelled())
-    offline = _episodes("logs", logs, read)
-    known = _episodes("labelled", labelled, read) if labelled is not None else None
+    with words_of_all_files():
+        expert = _episodes("demonstrations", demonstrations, read.unlabelled())
+        offline = _episodes("logs", logs, read)
+        known = _episodes("labelled", labelled, read) if labelled is not None else None
     if known is None and algorithm.needs_labels:
         known = _with_actions(expert, algorithm)
     data = Preparation(initial, subsample, allow_leak, pool)(expert, offline, known)

@@ -19,6 +19,7 @@ from lobsdice.data.context import describe_blur
 from lobsdice.data.ends import describe_ends, end_warnings
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.formats import DEFAULTS, ReadOptions
+from lobsdice.data.formats.words import words_of_all_files
 from lobsdice.data.prepare import Data
 from lobsdice.data.recordings import (
     Preparation,
@@ -161,8 +162,9 @@ class Recipe:
             return self._task_recordings(self.task)
         if not self.expert or not self.offline:
             raise LobsDICEError("both --expert and --offline are needed")
-        expert, offline = read_both(self.expert, self.offline, self.read)
-        return Recordings(expert, offline, self._read_labelled(expert))
+        with words_of_all_files():
+            expert, offline = read_both(self.expert, self.offline, self.read)
+            return Recordings(expert, offline, self._read_labelled(expert))
 
     def in_memory(self, recordings: Recordings) -> Recordings:
         """The recordings, with as much of logs on the disk as memory surely holds."""

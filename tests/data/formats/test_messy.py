@@ -11,8 +11,10 @@ import pytest
 from pyarrow import csv, parquet
 
 from lobsdice.data.episodes import Episodes, concatenate
-from lobsdice.data.formats import ReadOptions, read, write
+from lobsdice.data.formats import DEFAULTS, ReadOptions, read, write
+from lobsdice.data.formats.options import read_options
 from lobsdice.data.prepare import prepare
+from lobsdice.data.recordings import read_both
 from lobsdice.data.spaces import Box, Discrete
 from lobsdice.errors import DataWarning, LobsDICEError
 
@@ -468,6 +470,63 @@ def test_a_mark_beside_an_action_needs_the_word_that_the_row_is_final(tmp_path):
     with pytest.warns(DataWarning, match="2 marks of termination in such rows"):
         found = read(put(tmp_path / "a.csv", STATUS), **RUNS, **MARKED)
     assert not found.terminated.any()
+
+
+def messages(caught) -> list[str]:
+    return [str(warning.message) for warning in caught]
+
+
+@pytest.mark.filterwarnings("ignore::lobsdice.errors.DataWarning")
+def test_words_that_no_cell_holds_are_warned_of(tmp_path):
+    path = put(tmp_path / "a.csv", STATUS)
+    words: dict[str, Any] = {"terminated_column": "status", "terminated_values": ["Done", "ALARM"]}
+    with pytest.warns(DataWarning, match="is 'Done'; it holds on, DONE, ALARM, TIME$"):
+        read(path, **RUNS, **words, last_row_is_final=True)
+    success: dict[str, Any] = {"success_column": "status", "success_values": ["OK", "fine"]}
+    with pytest.warns(DataWarning, match="no cell of 'status' is 'OK' or 'fine'; it holds on,"):
+        read(path, **RUNS, **success, last_row_is_final=True)
+
+
+def test_a_word_that_one_of_many_files_holds_is_not_missing(tmp_path):
+    head = "t,x,u,status\n"
+    put(tmp_path / "a.csv", f"{head}0,1,0.5,on\n1,2,,DONE\n")
+    put(tmp_path / "b.csv", f"{head}0,3,0.5,on\n1,4,,ALARM\n")
+    options: dict[str, Any] = {**RUNS, "episode_column": None, **MARKED}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        read(tmp_path, **options)
+        demo, log = str(tmp_path / "a.csv"), str(tmp_path / "b.csv")
+        read_both([demo], [log], read_options(DEFAULTS, {**options, "one_episode": True}))
+    assert not any("no cell" in said for said in messages(caught))
+    typo = read_options(DEFAULTS, {**options, "terminated_values": "END", "one_episode": True})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        read_both([demo], [log], typo)
+    (said,) = [said for said in messages(caught) if "no cell" in said]
+    assert said == "no cell of 'status' is 'END'; it holds on, DONE, ALARM"
+
+
+@pytest.mark.filterwarnings("ignore::lobsdice.errors.DataWarning")
+def test_an_episode_without_words_of_success_is_unknown(tmp_path):
+    path = put(tmp_path / "a.csv", "run,t,x,u,end\na,0,1,1,\na,1,2,,\nb,0,1,1,\nb,1,3,,NA\n")
+    path.write_text(path.read_text() + "c,0,1,1,\nc,1,4,,DONE\nd,0,2,1,\nd,1,4,,TIME\n")
+    found = read(path, **RUNS, success_column="end", success_values="DONE")
+    np.testing.assert_array_equal(found.success, [-1, -1, 1, 0])
+
+
+@pytest.mark.parametrize("what", ["terminated", "success"])
+def test_words_without_their_column_are_refused(what, tmp_path):
+    path = put(tmp_path / "a.csv", STATUS)
+    words: dict[str, Any] = {f"{what}_values": ["DONE"]}
+    with pytest.raises(LobsDICEError, match=f"names 'DONE', but no .* name it as `{what}_column`"):
+        read(path, **RUNS, **words)
+
+
+def test_an_error_lists_up_to_twenty_columns(tmp_path):
+    names = [f"c{i}" for i in range(19)]
+    path = put(tmp_path / "a.csv", ",".join(["run", *names]) + "\n" + "0," * 19 + "0\n")
+    with pytest.raises(LobsDICEError, match=f"the columns are run, {', '.join(names)}$"):
+        read(path, observation_columns="T_*", episode_column="run")
 
 
 def test_words_without_a_choice_are_listed(tmp_path):

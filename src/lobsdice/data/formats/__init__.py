@@ -22,6 +22,7 @@ from lobsdice.data.formats.options import (
     read_options,
 )
 from lobsdice.data.formats.scale import scaled_observations, unused_factors
+from lobsdice.data.formats.words import Words, sentences
 from lobsdice.data.notices import notices
 from lobsdice.errors import DataWarning, LobsDICEError, plain, plural
 
@@ -115,7 +116,7 @@ def read_parts(path_or_id: str | PathLike[str], options: ReadOptions) -> Iterato
     """
     from lobsdice.data.formats.folder import natural
 
-    path, said = Path(path_or_id), set()
+    path, said, words = Path(path_or_id), set(), []
     named = has_magic(str(path)) and not path.exists()
     files = [Path(name) for name in glob(str(path), recursive=True)] if named else [path]
     if not files:
@@ -128,8 +129,10 @@ def read_parts(path_or_id: str | PathLike[str], options: ReadOptions) -> Iterato
         with explained(file), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for episodes, found in reader(file, replace(options, one_episode=named)):
-                said.update(f"{file}: {sentence}" for sentence in found)
+                words += [item for item in found if isinstance(item, Words)]
+                said.update(f"{file}: {item}" for item in found if not isinstance(item, Words))
                 yield _as_wanted(episodes, options)
+    said.update(f"{path}: {sentence}" for sentence in sentences(words))
     for sentence in sorted(said)[:MOST_WARNINGS]:
         warnings.warn(sentence, DataWarning, stacklevel=2)
 
@@ -148,7 +151,7 @@ def finished(
     """The episodes as the options want them; warn of all that was found."""
     with explained(name):
         episodes = scaled_observations(episodes, options)
-        found = [*found, *unused_factors(episodes, options)]
+        found = [*sentences(found), *unused_factors(episodes, options)]
         if options.time_limit is not None:
             episodes, more = _limited(episodes, options.time_limit)
             found += more
@@ -215,9 +218,9 @@ def _read_each(paths: Sequence[Path], options: ReadOptions) -> tuple[Episodes, l
     with console.progress(f"Reading {plural(len(paths), 'file')}", len(paths)) as advance:
         for name, path in zip(names, paths, strict=True):
             with explained(name):
-                episodes, sentences = _kind_of(path).load().read(path, options)
+                episodes, said = _kind_of(path).load().read(path, options)
             parts.append(episodes)
-            found.append(sentences)
+            found.append(said)
             advance()
     return join(names, parts, found)
 

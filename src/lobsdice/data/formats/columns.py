@@ -35,8 +35,8 @@ SPACE = ("action_low_*", "action_high_*", "action_count", "action_names_*")
 #: Stands for the column of episodes in a table that is one episode.
 ONE = ""
 
-#: The most characters of a name in an error.
-LONGEST = 60
+#: The most names in an error, and the most characters of each.
+MOST, LONGEST = 20, 60
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,9 @@ class Layout:
         actions = _columns(free, options.action_columns, ACTIONS, "action")
         _check_roles(observations, {"action": actions, "episode": (episode,)})
         terminated = _one(names, options.terminated_column, TERMINATED)
+        success = _one(names, options.success_column, SUCCESS)
+        _check_words("terminated", terminated, options.terminated_values)
+        _check_words("success", success, options.success_values)
         set_apart = [name for name in names if name not in (*observations, *actions)]
         return cls(
             episode=episode,
@@ -81,7 +84,7 @@ class Layout:
             actions=actions,
             reward=_one(names, options.reward_column, REWARD),
             terminated=terminated,
-            success=_one(names, options.success_column, SUCCESS),
+            success=success,
             source=_one(names, None, ("source",)),
             space=space,
             unread=() if terminated else tuple(filter(_may_end, set_apart)),
@@ -123,6 +126,15 @@ def _one(names: Sequence[str], wanted: str | None, known: Sequence[str]) -> str 
     if wanted is not None and wanted not in names:
         raise MissingColumnError(f"there is no column '{wanted}'; {_there_are(names)}")
     return wanted or next((name for name in known if name in names), None)
+
+
+def _check_words(what: str, column: str | None, words: Sequence[str]) -> None:
+    """Raise an error if words are named, but not the column that holds them."""
+    if words and column is None and not isinstance(words, IfThere):
+        raise LobsDICEError(
+            f"`{what}_values` names {listed([repr(word) for word in words])}, but no column that "
+            f"holds such words; name it as `{what}_column`"
+        )
 
 
 def _there_are(names: Sequence[str]) -> str:
@@ -185,4 +197,4 @@ def numbered(names: Sequence[str]) -> tuple[str, ...]:
 
 def listed(names: Sequence[str], *, none: str = "none") -> str:
     """The first names, shortened, and the number of the others; for errors about columns."""
-    return display.listed(names, longest=LONGEST, none=none)
+    return display.listed(names, MOST, longest=LONGEST, none=none)

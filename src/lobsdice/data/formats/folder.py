@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from lobsdice.data.episodes import Episodes, concatenate
 from lobsdice.data.formats.actions import Guess, guess
+from lobsdice.data.formats.words import Words
 from lobsdice.errors import plural
 
 #: The end of the name of a part of an episode.
@@ -47,7 +48,8 @@ def join(
     stems = [stem(name) for name in names]
     called = [_named(part, stem) for part, stem in zip(parts, stems, strict=True)]
     joined = concatenate(called, names)
-    found = _together(names, notices)
+    words = [item for sentences in notices for item in sentences if isinstance(item, Words)]
+    found = [*_together(names, notices), *words]
     space = joined.action_space
     if space is not None and space.assumed and joined.actions is not None:
         found += guess(space, joined.actions)
@@ -72,7 +74,7 @@ def _together(names: Sequence[str], notices: Sequence[Sequence[str]]) -> list[st
     kinds: dict[str, dict[str, str]] = {}
     for name, sentences in zip(names, notices, strict=True):
         for sentence in sentences:
-            if not isinstance(sentence, Guess):
+            if not isinstance(sentence, Guess | Words):
                 kinds.setdefault(NUMBER.sub(r"0\1", sentence), {}).setdefault(name, sentence)
     return [_of_files(said) for said in kinds.values()]
 

@@ -53,7 +53,7 @@ class ReadOptions:
     `is_success`, if the file has it). Used to describe the data, never for learning."""
     success_values: tuple[str, ...] = ()
     """CSV and Parquet: the cells of that column that mean success, such as `DONE`, if it holds
-    words (default: 1 and true)."""
+    words (default: 1 and true). All others mean failure; empty cells tell nothing."""
     max_gap: float | None = None
     """CSV and Parquet: split an episode where more than this passes from one row to the next, in
     units of the step column (seconds for times). The part after a gap is an episode of its own."""
@@ -141,6 +141,8 @@ class ReadOptions:
         return replace(
             self,
             action_columns=IfThere(self.action_columns),
+            terminated_values=IfThere(self.terminated_values),
+            success_values=IfThere(self.success_values),
             scale=IfThere(self.scale),
             **{name: OneIfThere(found) for name, found in named.items()},
         )

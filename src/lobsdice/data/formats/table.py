@@ -30,7 +30,7 @@ from lobsdice.data.formats.cells import (
 )
 from lobsdice.data.formats.columns import ONE, Layout, numbered
 from lobsdice.data.formats.gaps import Gaps, elapsed
-from lobsdice.data.formats.marks import successes, terminations
+from lobsdice.data.formats.marks import successes, terminations, words_held
 from lobsdice.data.formats.metadata import flags_of, space_entries, space_of, success_of
 from lobsdice.data.formats.options import ReadOptions
 from lobsdice.data.formats.twice import find_twice, sentence
@@ -116,7 +116,7 @@ def from_table(table: pa.Table, layout: Layout, options: ReadOptions) -> tuple[E
         **_labels(table, layout, order),
         checked=NUMBERS,
     )
-    return episodes, notices + found + more
+    return episodes, [*notices, *found, *more, *words_held(table, layout, options)]
 
 
 def _raw_actions(table: pa.Table, layout: Layout, order: "_Order"):
