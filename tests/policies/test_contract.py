@@ -9,6 +9,7 @@ import pytest
 from made_runs import make_policy
 
 from lobsdice import __version__
+from lobsdice.data.episodes import Episodes
 from lobsdice.data.normaliser import Normaliser
 from lobsdice.data.spaces import Box, Discrete
 from lobsdice.errors import LobsDICEError
@@ -86,6 +87,34 @@ def test_another_policy_takes_the_contract_over(tmp_path):
     export_onnx(make_policy(Discrete(3)), tmp_path / "p.onnx", np.zeros((1, 3)))
     found = json.loads((tmp_path / "p_contract.json").read_text())
     assert list(found["files"]) == ["p.onnx"] and found["action"]["count"] == 3
+
+
+def test_a_second_export_keeps_units_and_rate_unless_others_are_given(tmp_path):
+    rows = likely_observations(BOX, 10)
+    export_onnx(BOX, tmp_path / "p.onnx", rows, units={"größe": "m", "x [mm]": "m"}, rate=50)
+    first = json.loads((tmp_path / "p_contract.json").read_text(encoding="utf-8"))
+    export_numpy(BOX, tmp_path / "p.py", rows)
+    second = json.loads((tmp_path / "p_contract.json").read_text(encoding="utf-8"))
+    assert len(second.pop("files")) == 2 and len(first.pop("files")) == 1
+    assert second == first
+    export_numpy(BOX, tmp_path / "p.py", rows, units={"größe": "cm"}, rate=20)
+    third = json.loads((tmp_path / "p_contract.json").read_text(encoding="utf-8"))
+    units = [part["unit"] for part in third["observation"]["components"]]
+    assert units == ["m", "m/s", "cm"] and third["rate_hz"] == 20
+
+
+def test_another_policy_does_not_take_over_units_and_rate(tmp_path):
+    other = named(make_policy(Discrete(3)))
+    export_onnx(BOX, tmp_path / "p.onnx", likely_observations(BOX, 10), rate=50)
+    export_onnx(other, tmp_path / "p.onnx", likely_observations(other, 10))
+    assert json.loads((tmp_path / "p_contract.json").read_text())["rate_hz"] is None
+
+
+def test_episodes_may_be_given_to_check_a_file_and_other_values_are_a_sentence(tmp_path):
+    episodes = Episodes.from_arrays(likely_observations(BOX, 11), lengths=[10])
+    assert export_numpy(BOX, tmp_path / "p.py", episodes) < 1e-5
+    with pytest.raises(LobsDICEError, match="are a value of type object; give episodes, or an"):
+        export_onnx(BOX, tmp_path / "p.onnx", object())
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Float32
@@ -38,10 +39,19 @@ def likely_observations(policy: Policy, count: int = 1000, *, seed: int = 0) -> 
     return mean + scale * draws
 
 
-def some_of(policy: Policy, observations) -> Rows:
-    """At most `ENOUGH` rows for a check; raise if the policy does not take their width."""
-    rows = np.asarray(observations, np.float32)
+def some_of(policy: Policy, observations: Any) -> Rows:
+    """At most `ENOUGH` rows of an array, or of episodes, for a check.
+
+    It raises if the policy does not take their width.
+    """
     width = len(policy.normaliser.mean)
+    try:
+        rows = np.asarray(getattr(observations, "observations", observations), np.float32)
+    except (TypeError, ValueError) as error:
+        raise LobsDICEError(
+            f"the observations for the check are a value of type {type(observations).__name__}; "
+            f"give episodes, or an array with rows of {width} numbers"
+        ) from error
     if rows.ndim != 2 or rows.shape[1] != width or not len(rows):
         raise LobsDICEError(
             f"the policy takes observations of {width} numbers, but those for the check "

@@ -36,12 +36,17 @@ def contract_path(export: Path) -> Path:
 
 
 def write_contract(policy: Policy, export: Path, units: Units, rate: float | int | None) -> Path:
-    """Write the contract of a file that was exported; other exports of the policy stay in it."""
+    """Write the contract of a file that was exported.
+
+    Other exports of the policy stay in it, and so do units and the rate, unless others are given.
+    """
     path = contract_path(export)
     files = {export.name: _sha256(export.read_bytes())}
     found = read_contract(path)
-    if found.get("policy") == fingerprint(policy) and isinstance(found.get("files"), dict):
-        files = found["files"] | files
+    if found.get("policy") == fingerprint(policy):
+        files = _mapping(found.get("files")) | files
+        units = _units_of(found) | {**units}
+        rate = _rate_of(found) if rate is None else rate
     text = json.dumps(contract(policy, units, rate) | {"files": files}, indent=2, allow_nan=False)
     with atomic(path) as temporary:
         temporary.write_text(text + "\n", encoding="utf-8")
@@ -88,6 +93,24 @@ def check_facts(policy: Policy, units: Units, rate: float | int | None) -> None:
         raise LobsDICEError(f"`units` names {wrong[0]!r}, which is no name of the policy; {known}")
     if rate is not None and not 0 < rate < float("inf"):
         raise LobsDICEError(f"`rate` is {rate}; it must be a positive number of actions a second")
+
+
+def _mapping(found: Any) -> dict[str, Any]:
+    return found if isinstance(found, dict) else {}
+
+
+def _units_of(found: Mapping[str, Any]) -> dict[str, str]:
+    """The units in a contract, by the names of their quantities."""
+    action = _mapping(found.get("action"))
+    observation = _mapping(found.get("observation"))
+    parts = [*(observation.get("components") or ()), *(action.get("components") or ())]
+    named = {part.get("name"): part.get("unit") for part in map(_mapping, parts)}
+    return {name: unit for name, unit in named.items() if name and unit}
+
+
+def _rate_of(found: Mapping[str, Any]) -> float | int | None:
+    rate = found.get("rate_hz")
+    return rate if isinstance(rate, float | int) else None
 
 
 def _observed(policy: Policy, units: Units) -> list[dict[str, Any]]:

@@ -46,9 +46,9 @@ class Export:
     path: Positional[Path]
     """Run folder, or policy file."""
     onnx: Path | None = None
-    """ONNX file to write."""
+    """ONNX file to write, with the ending .onnx."""
     numpy: Path | None = None
-    """Python file to write."""
+    """Python file to write, with the ending .py."""
     stochastic: bool = False
     """Give the ONNX graph a second input, `noise`, to sample actions with. (The function in the
     Python file can always take a random generator.)"""
@@ -120,6 +120,9 @@ class Export:
             raise LobsDICEError("name what to write: --onnx FILE, --numpy FILE or both")
         refuse_existing(named, force=self.force)
         refuse_overwriting([str(self.path)], [*named, *self.contracts()])
+        for option, path, ending in (("onnx", self.onnx, ".onnx"), ("numpy", self.numpy, ".py")):
+            if path is not None and path.suffix.lower() != ending:
+                raise LobsDICEError(f"--{option} writes a file that ends in {ending}, not {path}")
 
     def rows(self, policy: Policy) -> tuple[str, np.ndarray]:
         """Return where the observations to check with come from, and the observations."""
