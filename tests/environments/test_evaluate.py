@@ -1,5 +1,7 @@
 """Evaluation gives the same numbers for the same seed, for any number of processes."""
 
+import re
+
 import gymnasium
 import numpy as np
 import pytest
@@ -8,8 +10,8 @@ from gymnasium.envs.registration import EnvSpec
 
 from lobsdice.data.normaliser import Normaliser
 from lobsdice.data.spaces import Box, Discrete
-from lobsdice.environments.evaluate import evaluate
-from lobsdice.errors import LobsDICEError
+from lobsdice.environments.evaluate import evaluate, other_bounds, try_step
+from lobsdice.errors import DataWarning, LobsDICEError
 from lobsdice.policies.policy import Policy
 
 CARTPOLE, PENDULUM = "CartPole-v1", "Pendulum-v1"
@@ -92,6 +94,61 @@ def test_misfits_are_sentences(carts, pendulums):
     wide = [random_policy(5, Discrete(2), 0)]
     with pytest.raises(LobsDICEError, match="takes observations of 5 numbers"):
         evaluate(wide, CARTPOLE, workers=2)
+
+
+class Wide(PendulumEnv):
+    """A pendulum whose actions are percents."""
+
+    action_space = gymnasium.spaces.Box(-100.0, 100.0, (1,), np.float64)
+
+    def __init__(self):
+        super().__init__()
+        self.action_space = Wide.action_space
+
+
+BOUNDS = {
+    "wider": (-100.0, 100.0, True),
+    "narrower": (-1.0, 1.0, True),
+    "shifted": (0.0, 4.0, True),
+    "rounded": (-1.999, 1.99, False),
+    "a little wider": (-2.5, 2.5, False),
+    "none": (-np.inf, np.inf, False),
+}
+
+
+@pytest.mark.parametrize("case", BOUNDS)
+def test_clearly_other_bounds_of_actions_are_a_sentence_with_both(case):
+    low, high, differ = BOUNDS[case]
+    env = PendulumEnv()
+    env.action_space = gymnasium.spaces.Box(low, high, (1,), np.float64)
+    said = other_bounds(env, Box.of([-2], [2]), "Pendulum")
+    assert (said is not None) == differ
+    if differ:
+        both = rf"in \[-2, 2\], but those of Pendulum in \[{low:g}, {high:g}\] \(action 0\)"
+        assert re.search(both, str(said))
+
+
+def test_evaluation_and_training_warn_of_other_bounds(pendulums):
+    env = gymnasium.wrappers.TimeLimit(Wide(), 3)
+    with pytest.warns(DataWarning, match=r"\[-2, 2\], but those of TimeLimit in \[-100, 100\]"):
+        evaluate(pendulums, env, episodes=1)
+    with pytest.warns(DataWarning, match="but those of TimeLimit in"):
+        try_step(env, 3, Box.of([-2], [2]))
+
+
+class Old(PendulumEnv):
+    """An environment as Gym had them."""
+
+    def reset(self, **options):
+        return super().reset(**options)[0]
+
+
+def test_a_reset_that_returns_only_the_observation_is_a_sentence(pendulums):
+    words = (
+        r"environment Old returned a value of type ndarray; .* must return \(observation, info\)"
+    )
+    with pytest.raises(LobsDICEError, match=words):
+        evaluate(pendulums, Old(), episodes=1)
 
 
 def test_each_policy_may_have_an_environment_of_its_own(carts, pendulums):

@@ -23,9 +23,12 @@ from lobsdice.environments.gym import (
 )
 from lobsdice.environments.tasks.table import task_of
 from lobsdice.environments.workers import as_completed
-from lobsdice.errors import LobsDICEError, NotFiniteError, plural
+from lobsdice.errors import DataWarning, LobsDICEError, NotFiniteError, plural
 from lobsdice.policies.policy import Policy
 
+#: Bounds of actions differ clearly if a policy's exceed the environment's by more than this share
+#: of their width, or if the environment's are more than so many times as wide.
+EXCESS, WIDER = 0.05, 2.0
 #: Part of the seed of every evaluation, so that no evaluation repeats an episode of the data.
 EVALUATION = 7919
 
@@ -57,11 +60,25 @@ def evaluate(
     Of a single policy, the returns are one row of numbers. With `stochastic`, actions are drawn
     from the policy; otherwise the likeliest is taken.
     """
+    options: Any = {"seed": seed, "stochastic": stochastic, "workers": workers}
     if isinstance(policies, Policy):
-        options = {"seed": seed, "stochastic": stochastic, "workers": workers}
         return evaluate([policies], environment, episodes=episodes, **options)[0]
-    seeds = episode_seeds(episodes, seed)
     where = _places(environment, len(policies))
+    warn_of_bounds(policies, where)
+    return _returns(policies, where, episodes=episodes, **options)
+
+
+def _returns(
+    policies: Sequence[Policy],
+    where: Sequence[Any],
+    *,
+    episodes: int = 10,
+    seed: int = 0,
+    stochastic: bool = False,
+    workers: int | None = None,
+) -> Float64[np.ndarray, "policies episodes"]:
+    """The return of each policy in each episode, in the environment of each policy."""
+    seeds = episode_seeds(episodes, seed)
     jobs = [
         Job(i * episodes + j, policy, here, s, stochastic)
         for i, (policy, here) in enumerate(zip(policies, where, strict=True))
@@ -77,7 +94,7 @@ def evaluate(
         warnings.warn(
             f"{broken} of {plural(len(jobs), 'episode')} have no return: the environment gave "
             "numbers that are not finite",
-            stacklevel=2,
+            stacklevel=3,
         )
     return found.reshape(len(policies), episodes)
 
@@ -103,11 +120,12 @@ def summaries(
 ) -> list[dict[str, float]]:
     """Mean and standard deviation of each policy's returns, with its score in a built-in task.
 
-    `options` are those of `evaluate`.
+    `options` are those of `evaluate`. Bounds of actions are not compared, as `try_step` does it.
     """
     spec = task_of(environment) if isinstance(environment, str) else None
     normalised = spec and spec.normalised
-    return [summary(row, normalised) for row in evaluate(policies, environment, **options)]
+    found = _returns(policies, _places(environment, len(policies)), **options)
+    return [summary(row, normalised) for row in found]
 
 
 def summary(
@@ -142,6 +160,8 @@ def try_step(environment: Any, state_size: int, actions: ActionSpace) -> None:
     env = make(environment) if isinstance(environment, str) else environment
     name = called(environment)
     check_actions(env, actions, name)
+    if said := other_bounds(env, actions, name):
+        warnings.warn(said, DataWarning, stacklevel=2)
     if not time_limit(env):
         warnings.warn(
             f"{name} has no limit of steps; if an episode never ends, evaluation stops "
@@ -172,3 +192,38 @@ def check_actions(env: Environment, ours: ActionSpace, name: str) -> None:
         raise LobsDICEError(
             f"the policy's actions are not those of {name}: {ours} against {theirs}"
         )
+
+
+def warn_of_bounds(policies: Sequence[Policy], places: Sequence[Any]) -> None:
+    """Warn once of each environment whose bounds of actions are clearly others than a policy's.
+
+    Built-in tasks have those of their data.
+    """
+    said = {}
+    for policy, place in zip(policies, places, strict=True):
+        known = isinstance(place, str) and task_of(place)
+        if isinstance(policy.action_space, Box) and not known:
+            name = called(place)
+            said[other_bounds(made(place), policy.action_space, name)] = True
+    for sentence in filter(None, said):
+        warnings.warn(sentence, DataWarning, stacklevel=3)
+
+
+def other_bounds(env: Environment, ours: ActionSpace, name: str) -> str | None:
+    """A sentence if an environment's bounds of actions are clearly others than a policy's."""
+    theirs = getattr(env, "action_space", None)
+    low, high = getattr(theirs, "low", None), getattr(theirs, "high", None)
+    if not isinstance(ours, Box) or np.shape(low) != (ours.size,) or np.shape(high) != (ours.size,):
+        return None
+    wide, narrow = np.subtract(high, low), np.subtract(ours.high, ours.low)
+    excess = np.maximum(np.subtract(low, ours.low), np.subtract(ours.high, high))
+    # An environment without bounds takes all actions.
+    differ = (excess > EXCESS * narrow) | (np.isfinite(wide) & (wide > WIDER * narrow))
+    if not differ.any():
+        return None
+    first = int(np.flatnonzero(differ)[0])
+    return (
+        f"the policy's actions are in [{ours.low[first]:g}, {ours.high[first]:g}], but those of "
+        f"{name} in [{low[first]:g}, {high[first]:g}] (action {first}); if the units differ, "
+        "convert the actions where the policy meets the environment"
+    )

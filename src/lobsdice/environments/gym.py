@@ -187,8 +187,18 @@ def rollout(env: Environment, act: Act, seed: np.random.SeedSequence) -> Recordi
 def reset(env: Environment, seed: int) -> Float32[np.ndarray, "..."]:
     """The first observation of an episode."""
     try:
-        return np.asarray(env.reset(seed=seed)[0], np.float32)
+        found = env.reset(seed=seed)
     except Exception as error:
+        raise broken(name_of(env), "fails to reset", error) from error
+    # The first number of an observation alone would be taken for all of it.
+    if not isinstance(found, tuple) or len(found) != 2:
+        raise LobsDICEError(
+            f"`reset` of the environment {name_of(env)} returned a value of type "
+            f"{type(found).__name__}; as in Gymnasium, it must return (observation, info)"
+        )
+    try:
+        return np.asarray(found[0], np.float32)
+    except (TypeError, ValueError) as error:
         raise broken(name_of(env), "fails to reset", error) from error
 
 

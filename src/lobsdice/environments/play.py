@@ -17,11 +17,11 @@ from jaxtyping import Float64
 
 from lobsdice.data.files import atomic
 from lobsdice.data.spaces import Discrete
-from lobsdice.environments.evaluate import check_actions, episode_seeds
+from lobsdice.environments.evaluate import check_actions, episode_seeds, other_bounds
 from lobsdice.environments.gym import make, returns, rollout
 from lobsdice.environments.learned import LearnedWorld, Rehearsal
 from lobsdice.environments.placing import placing
-from lobsdice.errors import LobsDICEError, require
+from lobsdice.errors import DataWarning, LobsDICEError, require
 from lobsdice.policies.policy import Policy
 
 #: Largest frame rate of a video, which a GIF can show. Faster environments lose frames.
@@ -52,6 +52,8 @@ def play(
     frames = nullcontext(lambda: None) if video is None else _recording(env, video, imageio)
     try:
         check_actions(env, policy.action_space, environment)
+        if said := other_bounds(env, policy.action_space, environment):
+            warnings.warn(said, DataWarning, stacklevel=2)
         with frames as show:
 
             def act(observation: np.ndarray, random: np.random.Generator):

@@ -8,7 +8,7 @@ from tyro.conf import Positional
 from lobsdice import console
 from lobsdice.cli import output
 from lobsdice.cli.arguments import Which, environment_of, policies_of
-from lobsdice.environments.evaluate import summaries
+from lobsdice.environments.evaluate import summaries, warn_of_bounds
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,11 @@ class Evaluate:
     def __call__(self) -> None:
         policies = policies_of(self.path, self.which)
         env = self.env or environment_of(self.path)
+        several = list(policies.values())
         with console.waiting("Evaluating"):
+            warn_of_bounds(several, [env] * len(several))
             found = summaries(
-                list(policies.values()),
+                several,
                 env,
                 episodes=self.episodes,
                 seed=self.seed,
