@@ -84,6 +84,31 @@ def test_a_messy_file_is_read_like_a_tidy_one(case, tmp_path):
     check(read(put(tmp_path / name, content), **COLUMNS, **options))
 
 
+WRONG_SIGNS = {
+    "points": (text(";"), {"decimal": ","}, r"row 0 \(line 2\): '0.5' is not a number with ',' be"),
+    "commas": (
+        text("\t", ","),
+        {"decimal": "."},
+        r"'0,5' is not a number with '.' before decimals",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_SIGNS)
+def test_a_wrong_sign_before_decimals_is_named(case, tmp_path):
+    content, options, words = WRONG_SIGNS[case]
+    columns: Any = {"observation_columns": ["x", "y"], "action_columns": "u", **options}
+    with pytest.raises(LobsDICEError, match=f"{words}.*state it as `decimal`"):
+        read(put(tmp_path / "a.csv", content), **columns)
+
+
+@pytest.mark.parametrize("title", ["Plant 7; exported 2026-04-02\n", "Plant 7\n\nMay, June\n"])
+def test_lines_above_the_header_are_named(title, tmp_path):
+    path, line = put(tmp_path / "a.csv", title + text()), title.count("\n") + 1
+    with pytest.raises(LobsDICEError, match=f"line {line} looks like the header, and line 1 does"):
+        read(path, observation_columns=["x", "y"], action_columns="u")
+
+
 def test_decimal_commas_are_found_and_said(tmp_path):
     path = put(tmp_path / "a.csv", text(";", ","))
     with pytest.warns(DataWarning, match="commas were read as decimal points"):

@@ -238,13 +238,24 @@ def find_text(table: Any, names: Sequence[str], decimal: str = ".") -> None:
             text = cell.decode(errors="replace") if isinstance(cell, bytes) else cell
             filled = isinstance(text, str) and text.strip() not in EMPTY
             if filled and not _is_number(text, decimal):
-                raise LobsDICEError(f"column '{name}', row {row}: {text[:60]!r} is not a number")
+                hint = _sign_hint(text, decimal)
+                raise LobsDICEError(
+                    f"column '{name}', row {row}: {text[:60]!r} is not a number{hint}"
+                )
+
+
+def _sign_hint(text: str, decimal: str) -> str:
+    """A hint if the cell would be a number with another sign before decimals."""
+    other = next((sign for sign in ".," if sign != decimal and _is_number(text, sign)), None)
+    if other is None or decimal in text:
+        return ""
+    return f" with {decimal!r} before decimals; if {other!r} is that sign, state it as `decimal`"
 
 
 def _is_number(text: str, decimal: str = ".") -> bool:
     with suppress(ValueError):
         float(text.replace(decimal, "."))
-        return True
+        return decimal == "." or "." not in text
     return text.strip().lower() in TRUTH
 
 

@@ -26,6 +26,9 @@ from lobsdice.errors import LobsDICEError
 #: The most bytes of a line, and of what is parsed at a time.
 BLOCK = 1 << 20
 
+#: A header below a title is looked for in so many lines.
+HIGH = 20
+
 #: The first bytes of compressed files, and the ends of their names.
 CODECS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 SUFFIXES = {".gz": "gzip", ".zst": "zstd"}
@@ -98,6 +101,11 @@ class Text:
         except (LobsDICEError, pa.ArrowInvalid) as error:
             if self.start.lstrip().startswith(b"#"):
                 raise LobsDICEError(f"{reason(error)}{HASH}") from error
+            if line := _header_below(self.start):
+                raise LobsDICEError(
+                    f"line {line} looks like the header, and line 1 does not; remove the lines "
+                    f"above the header ({reason(error)})"
+                ) from error
             raise
 
     @property
@@ -196,6 +204,20 @@ def _separator(path: Path, first: bytes, options: ReadOptions) -> str:
     return "\t" if tabs and not commas else ","
 
 
+def _header_below(start: bytes) -> int:
+    """The number of the line that is probably the header, if lines stand above it, or 0.
+
+    It has more columns than the first line, and the next line has as many.
+    """
+    lines = start.splitlines()[:HIGH]
+    for sign in (b",", b";", b"\t"):
+        counts = [line.count(sign) for line in lines]
+        for i in range(1, len(counts) - 1):
+            if counts[i] == counts[i + 1] > max(1, counts[0]):
+                return i + 1
+    return 0
+
+
 def _decimal_commas(rows: list[bytes], separator: str) -> bool:
     """True if cells in the first rows are numbers with commas, and none has a point."""
     if separator == ",":
@@ -215,6 +237,11 @@ def _explained(path: Path) -> Iterator[None]:
     except pa.ArrowInvalid as error:
         if "UTF8" in str(error):
             raise LobsDICEError(NOT_UTF8) from error
+        if "conversion error" in str(error):
+            raise LobsDICEError(
+                f"a cell is not a number ({reason(error)}); `decimal` states the sign before "
+                "decimals"
+            ) from error
         cut = any(words in str(error) for words in ("straddl", "cannot infer number of columns"))
         if cut and path.stat().st_size > BLOCK:
             raise LobsDICEError(TOO_LONG) from error
