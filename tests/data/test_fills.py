@@ -39,7 +39,7 @@ EXPERT, LOGS = recorded(moving(21 * 5)), recorded(moving())
 @pytest.mark.parametrize("count", [3, 60, 400])
 def test_a_number_far_away_that_repeats_is_a_fill_value(value, count):
     (fill,) = fill_values(EXPERT, with_value(value, count))
-    assert fill == Fill("c_A", np.float32(value), count, "the logs")
+    assert fill == Fill("c_A", float(np.float32(value)), count, "the logs")
 
 
 def test_the_sentence_names_the_feature_the_value_and_the_rows():

@@ -1,6 +1,7 @@
 """Evaluation gives the same numbers for the same seed, for any number of processes."""
 
 import re
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -119,7 +120,7 @@ BOUNDS = {
 @pytest.mark.parametrize("case", BOUNDS)
 def test_clearly_other_bounds_of_actions_are_a_sentence_with_both(case):
     low, high, differ = BOUNDS[case]
-    env = PendulumEnv()
+    env: Any = PendulumEnv()
     env.action_space = gymnasium.spaces.Box(low, high, (1,), np.float64)
     said = other_bounds(env, Box.of([-2], [2]), "Pendulum")
     assert (said is not None) == differ
@@ -139,7 +140,7 @@ def test_evaluation_and_training_warn_of_other_bounds(pendulums):
 class Old(PendulumEnv):
     """An environment as Gym had them."""
 
-    def reset(self, **options):
+    def reset(self, **options) -> Any:
         return super().reset(**options)[0]
 
 

@@ -55,6 +55,38 @@ def test_actions_of_demonstrations_are_used_where_an_algorithm_needs_them():
         DemoDICE().fit(DEMOS.without_actions(), LOGS, **SMALL)
 
 
+HINTS = {
+    "seed": "did you mean 'seeds'?",
+    "evalute": "did you mean 'evaluate'?",
+    "env": "did you mean 'evaluate'?",
+    "callback": "did you mean 'callbacks'?",
+    "epochs": "did you mean 'steps'?",
+    "output": "did you mean 'out'?",
+    "obs_columns": "did you mean 'observation_columns'?",
+    "alow_leak": "did you mean 'allow_leak'?",
+    "width": r"it belongs to the algorithm: ld.BC\(width=...\)",
+    "alpha": r"it belongs to the algorithm: ld.LobsDICE\(alpha=...\)",
+    "xyz": r"there are: seeds, steps, .*, callbacks, .*, episode_column.*ld.LobsDICE\(alpha=...\)",
+}
+
+
+@pytest.mark.parametrize("name", HINTS)
+def test_an_unknown_option_gets_the_right_name(name):
+    with pytest.raises(LobsDICEError, match=f"training has no option '{name}'; {HINTS[name]}"):
+        BC(width=4).fit(DEMOS, LOGS, **{name: 1}, **SMALL)
+
+
+def test_a_hint_of_train_names_only_its_own_options():
+    with pytest.raises(LobsDICEError, match=r"no option 'obs_columns'; there are: seeds"):
+        train(BC(width=4), prepare(DEMOS, LOGS), obs_columns="x", **SMALL)
+
+
+def test_one_callback_and_one_logger_may_stand_for_lists(trained):
+    seen = []
+    found = BC(width=4).fit(DEMOS, LOGS, callbacks=seen.append, loggers=seen.append, **SMALL)
+    assert len(seen) == 2 and same(found, trained)
+
+
 def test_preparation_has_the_names_of_the_command_line(trained):
     found = BC(width=4).fit(DEMOS, LOGS, subsample=4, **SMALL)
     assert same(found, train(BC(width=4), prepare(DEMOS, LOGS, every=4), **SMALL))

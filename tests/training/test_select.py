@@ -51,6 +51,7 @@ def test_runs_are_ranked_at_their_last_step_by_the_criterion(tmp_path):
 def test_all_steps_compete_if_asked_and_two_of_each_run_may_have_a_policy(tmp_path):
     one = make_run(tmp_path / "one", [(0.1, 0.4, 0.3), (0.9, 0.2, 0.2)])
     found = select([one], checkpoints=True)
+    assert select(one, checkpoints=True) == select(str(one), checkpoints=True) == found
     assert places(found)[:4] == [("one", 0, 10), ("one", 1, 30), ("one", 1, 20), ("one", 0, 30)]
     assert [c.policy and c.policy.name[:-12] for c in found] == [
         None,

@@ -211,8 +211,9 @@ def warn_of_bounds(policies: Sequence[Policy], places: Sequence[Any]) -> None:
 
 def other_bounds(env: Environment, ours: ActionSpace, name: str) -> str | None:
     """A sentence if an environment's bounds of actions are clearly others than a policy's."""
-    theirs = getattr(env, "action_space", None)
-    low, high = getattr(theirs, "low", None), getattr(theirs, "high", None)
+    theirs: Any = getattr(env, "action_space", None)
+    low: Any = getattr(theirs, "low", None)
+    high: Any = getattr(theirs, "high", None)
     if not isinstance(ours, Box) or np.shape(low) != (ours.size,) or np.shape(high) != (ours.size,):
         return None
     wide, narrow = np.subtract(high, low), np.subtract(ours.high, ours.low)

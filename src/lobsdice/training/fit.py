@@ -14,12 +14,14 @@ from lobsdice.data.formats.words import words_of_all_files
 from lobsdice.data.prepare import Initial
 from lobsdice.data.recordings import Preparation, read_together
 from lobsdice.errors import LobsDICEError
-from lobsdice.training.train import Run, train
+from lobsdice.training.train import OPTIONS, Run, refuse_unknown, train
 
 #: Episodes, or the file or files that hold them.
 Recorded = Episodes | str | PathLike[str] | Sequence[str | PathLike[str]]
 #: The keywords that say how to read files.
-READ_OPTIONS = {*ALIASES, *(field.name for field in fields(ReadOptions))}
+READ_OPTIONS = (*(field.name for field in fields(ReadOptions)), *ALIASES)
+#: The options of `fit`: those of training, of preparation and of reading.
+KNOWN = (*OPTIONS, "labelled", *(f.name for f in fields(Preparation)), "read", *READ_OPTIONS)
 
 
 def fit(
@@ -45,7 +47,8 @@ def fit(
     `ReadOptions`, such as `episode_column`.
     """
     algorithm = resolve(algorithm)
-    read = read_options(read, {name: options.pop(name) for name in READ_OPTIONS & set(options)})
+    refuse_unknown(options, KNOWN, algorithm)
+    read = read_options(read, {name: options.pop(name) for name in READ_OPTIONS if name in options})
     with words_of_all_files():
         expert = _episodes("demonstrations", demonstrations, read.unlabelled())
         offline = _episodes("logs", logs, read)

@@ -10,6 +10,7 @@ can be compared. docs/select.md says how far to trust them.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -79,8 +80,10 @@ def badness(row: Row) -> float:
     return float(found) if math.isfinite(found) else math.inf
 
 
-def select(folders: Iterable[str | Path], *, checkpoints: bool = False) -> list[Candidate]:
-    """Rank the runs of some folders by their error on the demonstrations, the best first.
+def select(
+    folders: str | Path | Iterable[str | Path], *, checkpoints: bool = False
+) -> list[Candidate]:
+    """Rank the runs of a folder, or of several, by their error on the demonstrations, the best first.
 
     Each run is ranked at its last checkpoint, or with `checkpoints` at every one. `rehearse` is
     the better criterion.
@@ -89,7 +92,8 @@ def select(folders: Iterable[str | Path], *, checkpoints: bool = False) -> list[
     the same rows, because measures on different rows do not compare. Of each run, training keeps
     two policies that this may choose: the last one, and the `selected` one, of least error.
     """
-    return rank([choice(Path(folder)) for folder in folders], checkpoints=checkpoints)
+    paths = [folders] if isinstance(folders, str | PathLike) else folders
+    return rank([choice(Path(folder)) for folder in paths], checkpoints=checkpoints)
 
 
 def choice(path: Path) -> Choice:

@@ -1,9 +1,10 @@
 """Training as users call it: an algorithm and data in, runs with their policies out."""
 
+import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from lobsdice.algorithms import ALGORITHMS
 from lobsdice.algorithms.base import Algorithm
 from lobsdice.console import progress, say
 from lobsdice.data.display import html_of, listed, text_of
@@ -32,6 +34,16 @@ from lobsdice.training.select import CRITERION
 
 #: How JAX says that memory is exhausted.
 OUT_OF_MEMORY = re.compile("RESOURCE_EXHAUSTED|out of memory", re.IGNORECASE)
+#: The parameters of `train` that are no options.
+TRAINED = ("algorithm", "data", "options")
+#: What users of other libraries call some options.
+SYNONYMS = {
+    **dict.fromkeys(("env", "environment", "eval_env"), "evaluate"),
+    **dict.fromkeys(("seed", "random_state"), "seeds"),
+    **dict.fromkeys(("output", "folder", "path", "save_dir"), "out"),
+    **dict.fromkeys(("epochs", "n_steps", "iterations"), "steps"),
+    **dict.fromkeys(("obs_columns", "state_columns"), "observation_columns"),
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,8 +106,8 @@ def train(
     evaluate: Any = None,
     out: str | Path | None = None,
     resume: bool = False,
-    loggers: Sequence[Logger] = (),
-    callbacks: Sequence[Callback] = (),
+    loggers: Logger | Sequence[Logger] = (),
+    callbacks: Callback | Sequence[Callback] = (),
     devices: int | None = None,
     **options: Any,
 ) -> Run:
@@ -106,10 +118,11 @@ def train(
     policies (such as a task's), which is tried before training starts; or an environment, a
     function that makes one, or its name. With `out` everything is written to that folder, and
     `resume` continues an interrupted training there. `loggers` are called with the rows of each
-    evaluation, and `callbacks` with a `Moment`: they may add metrics, and stop. The runs are
-    divided among `devices` devices (default: all of this host). `options` are those of `Options`.
+    evaluation, and `callbacks` with a `Moment`: they may add metrics, and stop. Both may be a
+    single function. The runs are divided among `devices` devices (default: all of this host).
+    `options` are those of `Options`.
     """
-    _refuse_unknown(options)
+    refuse_unknown(options, OPTIONS, algorithm)
     fleet = make_fleet(algorithm, data, seeds, Options(steps=steps, **options))
     return train_fleet(
         fleet,
@@ -117,20 +130,56 @@ def train(
         evaluate=evaluation_of(evaluate, fleet),
         out=out,
         resume=resume,
-        loggers=loggers,
-        callbacks=callbacks,
+        loggers=several("loggers", loggers),
+        callbacks=several("callbacks", callbacks),
         devices=devices,
     )
 
 
-def _refuse_unknown(options: Mapping[str, Any]) -> None:
+def several(name: str, given: Any) -> tuple[Any, ...]:
+    """One function or several as a tuple."""
+    found = (given,) if callable(given) else tuple(given) if isinstance(given, Iterable) else None
+    if found is None or not all(map(callable, found)):
+        raise LobsDICEError(
+            f"`{name}` is a value of type {type(given).__name__}; it must be a function, or a "
+            "list of functions"
+        )
+    return found
+
+
+#: The names of the options of `train`.
+OPTIONS = (
+    *(name for name in inspect.signature(train).parameters if name not in TRAINED),
+    *(field.name for field in fields(Options) if field.name != "steps"),
+)
+
+
+def refuse_unknown(options: Mapping[str, Any], known: Sequence[str], algorithm: Any) -> None:
     """Raise an error that names the closest option, if there is none of a name."""
-    known = [field.name for field in fields(Options)]
     for name in options:
         if name not in known:
-            close = get_close_matches(name, known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known)}"
+            hint = _hint(name, known, algorithm)
             raise LobsDICEError(f"training has no option {name!r}; {hint}")
+
+
+def _hint(name: str, known: Sequence[str], algorithm: Any) -> str:
+    """What was probably meant: a hyperparameter, an option of another name, or any of all."""
+    kinds = [type(algorithm), *ALGORITHMS.values()]
+    if kind := next((kind for kind in kinds if name in hyperparameters_of(kind)), None):
+        return f"it belongs to the algorithm: ld.{kind.__name__}({name}=...)"
+    if (usual := SYNONYMS.get(name)) in known:
+        return f"did you mean {usual!r}?"
+    if close := get_close_matches(name, known, n=1):
+        return f"did you mean {close[0]!r}?"
+    return (
+        f"there are: {', '.join(known)}; hyperparameters belong to the algorithm: "
+        "ld.LobsDICE(alpha=...)"
+    )
+
+
+def hyperparameters_of(kind: Any) -> list[str]:
+    """The names of an algorithm's hyperparameters."""
+    return [field.name for field in fields(kind)] if is_dataclass(kind) else []
 
 
 def train_fleet(
