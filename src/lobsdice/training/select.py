@@ -83,7 +83,7 @@ def badness(row: Row) -> float:
 def select(
     folders: str | Path | Iterable[str | Path], *, checkpoints: bool = False
 ) -> list[Candidate]:
-    """Rank the runs of a folder, or of several, by their error on the demonstrations, the best first.
+    """Rank the runs of folders by their error on the demonstrations, the best first.
 
     Each run is ranked at its last checkpoint, or with `checkpoints` at every one. `rehearse` is
     the better criterion.
