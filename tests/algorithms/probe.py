@@ -159,7 +159,12 @@ def cloned(world: World) -> np.ndarray:
 def single_or_averaged(form: str, gamma: float) -> LobsDICE:
     """LobsDICE with a `single` sample of s', as in the paper, or `averaged` over s'."""
     return LobsDICE(
-        gamma=gamma, averaged=form == "averaged", average_rate=1e-2, sharpness=1.0, **QUICK
+        gamma=gamma,
+        averaged=form == "averaged",
+        average_rate=1e-2,
+        sharpness=1.0,
+        stretch=1,
+        **QUICK,
     )
 
 

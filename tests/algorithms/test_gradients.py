@@ -218,7 +218,9 @@ def soft_values(world: World, r: np.ndarray, temperature: float) -> np.ndarray:
 def test_semi_gradients_learn_soft_values_within_the_logs_whose_states_they_keep():
     """Soft value iteration gives the exact answer. It is not the occupancy of the dual."""
     world = ending_world("restart", slip=0.3)
-    algorithm = LobsDICE(gamma=0.9, gradient="semi", average_rate=1e-2, sharpness=1.0, **QUICK)
+    algorithm = LobsDICE(
+        gamma=0.9, gradient="semi", average_rate=1e-2, sharpness=1.0, stretch=1, **QUICK
+    )
     trained = fit([algorithm], [world], steps=800, batch_size=192)
     r = np.einsum("sat,st->sa", world.mdp.transition, world.log_ratio)
     policy = soft_values(world, r, 1.1)

@@ -149,7 +149,7 @@ def test_minimised_over_mu_it_is_the_objective_of_nu_alone(batch, key):
         two = nets._replace(multipliers=nets.multipliers._replace(mu=lambda _: mu))
         return BASE.loss(two, batch, key, penalised=0)[1]
 
-    single = LobsDICE(width=5, alpha=BASE.alpha, averaged=False, sharpness=1.0)
+    single = LobsDICE(width=5, alpha=BASE.alpha, averaged=False, sharpness=1.0, stretch=1)
     _, alone = single.loss(SingleNets(r, nu, None, policy), batch, key, penalised=0)
     np.testing.assert_allclose(metrics(best)["dual_loss"], alone["nu_loss"], rtol=1e-9)
     np.testing.assert_allclose(metrics(best)["policy_loss"], alone["policy_loss"], rtol=1e-9)

@@ -22,7 +22,7 @@ from lobsdice.training.fleet import Fleet, iterate
 
 def test_with_log_ratios_as_rewards_losses_are_those_of_lobsdice_without_alpha(key):
     data = noise_data()
-    theirs = LobsDICE(width=5, alpha=0.0, sharpness=1.0)
+    theirs = LobsDICE(width=5, alpha=0.0, sharpness=1.0, stretch=1)
     nets = shaken(theirs.init(key, data.state_size, data.action_space))
     batch, _ = seven_rows(key)
     r = bounded_log_ratio(nets.r(pairs(batch.offline)), theirs.ratio_floor)

@@ -136,6 +136,28 @@ def test_many_terminations_at_the_greatest_length_look_like_a_time_limit(demos, 
     assert not any("time_limit" in sentence for sentence in end_warnings(demos, equal))
 
 
+def test_long_episodes_that_all_end_at_one_length_look_like_a_time_limit():
+    found = [
+        sentence
+        for sentence in end_warnings(all_ended(5, 100, 0), all_ended(9, 100, 1))
+        if "time_limit" in sentence
+    ]
+    assert found and "9 of 9 logged episodes are marked as terminated after exactly" in found[-1]
+    short = end_warnings(all_ended(5, 99, 0), all_ended(9, 99, 1))
+    assert not any("time_limit" in sentence for sentence in short)
+
+
+def all_ended(count: int, steps: int, seed: int) -> Episodes:
+    """Episodes of one length that all terminated."""
+    rng = np.random.default_rng(seed)
+    return Episodes.from_arrays(
+        rng.normal(size=(count * (steps + 1), 2)),
+        lengths=[steps] * count,
+        terminated=[True] * count,
+        actions=rng.uniform(-1, 1, (count * steps, 1)),
+    )
+
+
 def test_failed_demonstrations_are_a_warning(demos, logs):
     failed = replace(demos, success=np.array([1, 1, 0, 1, -1]))
     assert end_warnings(failed, logs) == ["1 of 5 demonstrations failed"]

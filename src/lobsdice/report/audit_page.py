@@ -57,6 +57,7 @@ def reasons(audit: Audit) -> Html:
         "Rates": [audit.rate.remark] if audit.rate else [],
         "Units": [unit.remark for unit in audit.units],
         "Actions": [target.remark for target in audit.targets],
+        "Fill values": [fill.remark for fill in audit.fills],
     }
     bad = (
         tag("p", tag("strong", f"{name}: ", class_="bad"), f"{remark}.")
