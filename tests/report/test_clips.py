@@ -43,8 +43,8 @@ class Placed(Line):
 
 @pytest.fixture(autouse=True)
 def environments():
-    gymnasium.register(LINE, entry_point=Placed, max_episode_steps=20)
-    gymnasium.register(UNKNOWN, entry_point=Line, max_episode_steps=20)
+    gymnasium.register(LINE, entry_point=lambda **options: Placed(**options), max_episode_steps=20)
+    gymnasium.register(UNKNOWN, entry_point=lambda **options: Line(**options), max_episode_steps=20)
     yield
     del gymnasium.registry[LINE], gymnasium.registry[UNKNOWN]
 

@@ -38,6 +38,17 @@ def test_info_describes_several_files(lobsdice, recording, demonstrations):
     assert lobsdice("data", "info", recording, demonstrations).code == 0
 
 
+def test_options_about_actions_may_fit_only_some_of_several_files(lobsdice, tmp_path):
+    logs, demos = tmp_path / "logs.csv", tmp_path / "demos.csv"
+    logs.write_text("episode,x,force\n0,1,0.5\n0,2,\n")
+    demos.write_text("episode,x\n0,1\n0,2\n")
+    named = ["--observation-columns", "x", "--action-columns", "force"]
+    result = lobsdice("data", "info", logs, demos, *named, "--json")
+    first, second = json.loads(result.out)
+    assert first["actions"] is not None and second["actions"] is None
+    assert "matches no column" in lobsdice("data", "info", demos, *named).err
+
+
 def test_info_without_a_file_says_so(lobsdice):
     result = lobsdice("data", "info")
     assert result.code == 2 and "name at least one file" in result.err

@@ -183,6 +183,13 @@ def test_demonstrations_may_lack_the_columns_that_are_named_for_actions(save):
     assert read(save(TABLE), ReadOptions().unlabelled()).actions is not None
 
 
+def test_demonstrations_may_lack_the_column_of_rewards(save):
+    options = ReadOptions(reward_column="gain")
+    with pytest.raises(LobsDICEError, match="there is no column 'gain'"):
+        read(save(TABLE), options)
+    assert read(save(TABLE | {"reward": None}), options.unlabelled()).rewards is None
+
+
 def test_a_parquet_column_of_lists_counts_as_several(tmp_path):
     states = np.arange(10.0).reshape(5, 2)
     table = pa.table(

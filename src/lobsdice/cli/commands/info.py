@@ -33,7 +33,9 @@ class Info:
     def __call__(self) -> None:
         if not self.paths:
             raise LobsDICEError("name at least one file; --help shows an example")
-        reports = [_describe(path, self.read) for path in self.paths]
+        # Of several files some may be demonstrations, without actions.
+        options = self.read if len(self.paths) == 1 else self.read.unlabelled()
+        reports = [_describe(path, options) for path in self.paths]
         if self.json:
             return output.print_json(reports)
         for report in reports:

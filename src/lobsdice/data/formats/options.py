@@ -133,10 +133,10 @@ class ReadOptions:
     def unlabelled(self) -> "ReadOptions":
         """The same options for demonstrations, which may lack columns that the logs have.
 
-        These are the actions, marks of ends and of success, and names of episodes, which a folder
-        of files does not need.
+        These are the actions, rewards, marks of ends and of success, and names of episodes, which a
+        folder of files does not need.
         """
-        single = ("episode_column", "terminated_column", "success_column")
+        single = ("episode_column", "reward_column", "terminated_column", "success_column")
         named = {name: found for name in single if (found := getattr(self, name)) is not None}
         return replace(
             self,
