@@ -20,8 +20,8 @@ SINGLE = (
     *("cpus", "gpus", "hours", "jobs", "memory", "retries"),  # of executors
     *("rate", "units"),  # of export
     *("alpha", "balance", "best", "beta", "blur", "calibrate", "components", "cost", "eta"),
-    *("expectile", "gamma", "gradient", "lagrange", "pretrain", "reward", "sharpness", "tau"),
-    *("temperature", "width"),  # of algorithms
+    *("expectile", "gamma", "gradient", "lagrange", "pretrain", "reward", "sharpness", "stretch"),
+    *("tau", "temperature", "width"),  # of algorithms
 )
 OPTION = re.compile(rf"`([a-z]+(?:_[a-z]+)+|{'|'.join(SINGLE)})`")
 
