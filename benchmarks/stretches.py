@@ -1,4 +1,4 @@
-"""What averages of log weights over stretches of recorded steps are worth in fresh worlds.
+"""Measure what averages of log weights over recorded steps are worth in fresh worlds.
 
 python benchmarks/stretches.py --out results/stretches/fresh.csv
 

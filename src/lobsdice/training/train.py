@@ -163,7 +163,7 @@ def refuse_unknown(options: Mapping[str, Any], known: Sequence[str], algorithm: 
 
 
 def _hint(name: str, known: Sequence[str], algorithm: Any) -> str:
-    """What was probably meant: a hyperparameter, an option of another name, or any of all."""
+    """A guess at what was meant: a hyperparameter, an option of another name, or any of all."""
     kinds = [type(algorithm), *ALGORITHMS.values()]
     if kind := next((kind for kind in kinds if name in hyperparameters_of(kind)), None):
         return f"it belongs to the algorithm: ld.{kind.__name__}({name}=...)"
