@@ -78,6 +78,32 @@ def test_select_takes_what_rehearse_has_found_as_long_as_the_policies_are_the_sa
     assert not isinstance(kept(folder / "good", demonstrations()), str)
 
 
+def test_a_damaged_report_or_one_that_names_other_files_is_not_believed(folder, capsys, tmp_path):
+    good = str(folder / "good")
+    assert main(["rehearse", good, "--episodes", "20"]) == 0
+    path = folder / "good" / "rehearsal.json"
+    report = json.loads(path.read_text())
+    first = report["policies"][0]
+    outside = tmp_path / "outside.safetensors"
+    outside.write_bytes((folder / "good" / first["policy"]).read_bytes())
+    for change in (
+        {"starts": "many"},
+        {"starts": 0},
+        {"shared_ends": 0.0},
+        {"policy": str(outside)},
+        {"policy": "/dev/zero"},
+        {"policy": "../outside.safetensors"},
+    ):
+        path.write_text(json.dumps(report | {"policies": [first | change]}))
+        capsys.readouterr()
+        assert main(["select", good, "--json"]) == 0
+        (found,) = json.loads(capsys.readouterr().out)
+        assert found["starts"] == 100, change
+    path.write_text(json.dumps(report | {"world": report["world"] | {"quality": {}}}))
+    assert main(["select", good, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["starts"] == 100
+
+
 def test_names_of_policies_in_the_table_are_short_and_whole(folder, capsys, monkeypatch):
     main(["select", str(folder / "bad"), str(folder / "good")])
     said, _, table = capsys.readouterr().out.partition("\n")

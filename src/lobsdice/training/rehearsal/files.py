@@ -8,9 +8,9 @@ rehearsal.safetensors    some rehearsed episodes of each policy, for the report
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 from safetensors import SafetensorError
@@ -20,6 +20,7 @@ from lobsdice.data.episodes import Episodes
 from lobsdice.data.files import atomic
 from lobsdice.environments.learned import WORLD, LearnedWorld, load_world
 from lobsdice.errors import LobsDICEError
+from lobsdice.policies.policy import policy_name
 from lobsdice.training.rehearsal.comparison import Comparison
 from lobsdice.training.rehearsal.verdict import Verdict
 from lobsdice.training.settings import misfit
@@ -68,7 +69,12 @@ def recordings_digest(expert: Episodes, offline: Episodes) -> str:
 def changed(folder: Path, policy: Mapping[str, Any]) -> bool:
     """True if a rehearsed policy is no longer in the folder, or is another one now."""
     path = folder / policy["policy"]
-    return not path.exists() or digest_of(path) != policy["digest"]
+    # Somebody else's report may name any file of this machine, or a pipe.
+    own = (
+        path.is_file()
+        and path.resolve().parent == (folder / policy_name("last", 0)).resolve().parent
+    )
+    return not own or digest_of(path) != policy["digest"]
 
 
 def keep(folder: Path, world: LearnedWorld, recordings: str, found: Sequence[Kept]) -> None:
@@ -133,13 +139,14 @@ def kept_report(folder: Path) -> dict[str, Any] | None:
 
 
 def kept_verdicts(folder: Path, report: Mapping[str, Any]) -> list[Kept]:
-    """The verdicts of a folder's report; none if an earlier version wrote it."""
-    names = {field.name for field in fields(Verdict)}
-    if any(not names <= one.keys() for one in report["policies"]):
+    """The verdicts of a folder's report; none if an earlier version wrote it, or it is damaged."""
+    hints = get_type_hints(Verdict)
+    policies = report["policies"]
+    if misfit(policies, [hints]) or any(x["starts"] < 1 or x["shared_ends"] <= 0 for x in policies):
         return []
     return [
-        Kept(one["policy"], one["digest"], Verdict(**{name: one[name] for name in names}))
-        for one in report["policies"]
+        Kept(one["policy"], one["digest"], Verdict(**{name: one[name] for name in hints}))
+        for one in policies
         if not changed(folder, one)
     ]
 

@@ -24,7 +24,10 @@ from lobsdice.training.rehearsal.files import (
 )
 from lobsdice.training.rehearsal.rehearse import rehearse_policies
 from lobsdice.training.rehearsal.rollouts import EPISODES, horizon_of
+from lobsdice.training.settings import misfit
 
+#: The errors of a learned world that are read again.
+QUALITY = {"unexplained": float, "in_interval": float, "expected_ends": float}
 #: The policies of a run that compete, and the keys of their files.
 WHICH = ("last", "selected")
 
@@ -149,7 +152,11 @@ def known_outcome(folders: Sequence[str | Path], *, steps: int | None = None) ->
     ways = {(one.verdict.starts, one.verdict.horizon) for ones in kept.values() for one in ones}
     complete = all({one.policy for one in kept[path]} == set(policy_files(path)) for path in paths)
     alike = len(ways) == 1 and worlds.count(worlds[0]) == len(worlds)
-    fits = steps in (None, worlds[0].get("steps")) and "quality" in worlds[0]
+    quality = worlds[0].get("quality")
+    known_quality = isinstance(quality, dict) and not misfit(
+        {"expected_ends": 0.0} | quality, QUALITY
+    )
+    fits = steps in (None, worlds[0].get("steps")) and known_quality
     if not (complete and alike and fits and recorded(paths).digest == recordings[0]):
         return None
     return Outcome(worlds[0], _ranked(kept))
