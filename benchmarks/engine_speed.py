@@ -4,23 +4,22 @@ python benchmarks/engine_speed.py [--algorithms lobsdice smodice] [--runs 1 60]
                                   [--penalty-every 8 1] [--steps 800]
 
 Sizes are Hopper's (11 numbers per state, 3 per action), batch 512, networks of 256 x 256.
-Algorithms without penalties ignore --penalty-every. The algorithms take turns, chunk by chunk, so
-that other load of the machine slows all of them down equally. The time of processors that a step
-used depends less on it.
+Algorithms without penalties ignore --penalty-every. Settings may follow a name, as in
+lobsdice:redraw=false. The algorithms take turns, chunk by chunk, so that other load of the machine
+slows all of them down equally. The time of processors that a step used depends less on it.
 """
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 import jax
 import numpy as np
 import tyro
 
 from lobsdice import Episodes, Options, prepare
-from lobsdice.algorithms import ALGORITHMS
+from lobsdice.experiments.arms import settings_of, split
 from lobsdice.training.engine import Member
 from lobsdice.training.fleet import Fleet, iterate
 
@@ -56,7 +55,7 @@ class Benchmark:
             for name, times in self.measure(data, runs, every).items():
                 others, used = (1e3 * np.array(times[1:]) / self.steps).T
                 print(
-                    f"  {name:12s} {others.min():.4f} ms a step at best, {np.median(others):.4f} "
+                    f"  {name:24s} {others.min():.4f} ms a step at best, {np.median(others):.4f} "
                     f"in the middle; {others.min() / runs:.4f} ms a run and step at best; "
                     f"{np.median(used):.4f} ms of processor time a step in the middle; "
                     f"first chunk, compiled, {times[0][0]:.1f} s"
@@ -71,9 +70,7 @@ class Benchmark:
     def chunks(self, name: str, data, runs: int, every: int) -> Iterator[tuple[float, float]]:
         """Yield the seconds of each chunk, and those of processors."""
         options = Options(steps=self.steps * (self.rounds + 1))
-        kind: Any = ALGORITHMS[name]
-        penalised = "penalty_every" in {field.name for field in fields(kind)}
-        algorithm = kind(penalty_every=every) if penalised else kind()
+        algorithm = settings_of(*split(name)).make({"penalty_every": every})
         fleet = Fleet(tuple(Member(algorithm, seed, 0, options) for seed in range(runs)), (data,))
         progress = iterate(fleet, every=self.steps)
         for _ in range(self.rounds + 1):
