@@ -54,6 +54,18 @@ def test_runs_without_a_partner_are_left_out():
     assert row.group == "all" and row.differences.tolist() == [[1.0]]
 
 
+def test_a_task_counts_with_all_its_seeds_where_another_has_fewer():
+    """Leads 1 (two seeds) and 3 (four seeds): each task has the same weight, and is one unit."""
+    ours = {"a": {0: 0.0, 1: 2.0}, "b": {0: 1.0, 1: 1.0, 2: 5.0, 3: 5.0}}
+    theirs = {task: dict.fromkeys(seeds, 0.0) for task, seeds in ours.items()}
+    (row,) = compare({"first": ours, "other": theirs}, "first", {"all": ["a", "b"]})
+    columns = row.columns(2)
+    assert (columns["lead"], columns["seeds"], columns["better"]) == ("2.00", "2 to 4", 2)
+    # Means of the first task are between 0 and 2, those of the second between 1 and 5.
+    assert 0.5 <= float(columns["lead_low"]) < 1.1 and 2.9 < float(columns["lead_high"]) <= 3.5
+    assert columns["wilcoxon_p"] == columns["sign_flip_p"] == "0.5000"  # 2 / 2^2
+
+
 def test_groups_are_named_only_if_there_are_several():
     assert grouped([1, 2, 3], lambda x: "odd" if x % 2 else "even") == {
         "odd": [1, 3],

@@ -30,6 +30,19 @@ def test_the_interval_of_the_mean_is_that_of_theory():
     assert found.value - found.low == pytest.approx(1.96 * error, rel=0.1)
 
 
+def test_a_task_with_fewer_runs_counts_as_much_and_is_less_certain():
+    random = np.random.default_rng(0)
+    scores = np.ma.masked_array(random.normal(size=(200, 2)) + np.array([0.0, 50.0]))
+    scores[40:, 1] = np.ma.masked
+    few, many = np.asarray(scores)[:40, 1], np.asarray(scores)[:, 0]
+    found = interval(scores, mean, samples=4000)
+    error = np.sqrt(few.var() / 40 + many.var() / 200) / 2
+    assert found.value == pytest.approx((few.mean() + many.mean()) / 2)
+    assert found.high - found.low == pytest.approx(2 * 1.96 * error, rel=0.1)
+    assert over_tasks(scores).high == pytest.approx(few.mean(), abs=0.5)
+    assert interquartile_mean(scores) == interquartile_mean(np.array([[*few, *many]]))
+
+
 def test_runs_that_are_all_alike_have_an_interval_of_no_width():
     scores = np.broadcast_to(np.array([10.0, 20.0, 90.0]), (5, 3))
     found = interval(scores, mean)

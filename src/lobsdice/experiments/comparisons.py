@@ -37,15 +37,14 @@ class Comparison(NamedTuple):
         """`ahead`, `behind`, or `open` if the tests do not decide."""
         if self.adjusted >= LEVEL:
             return "open"
-        return "ahead" if self.differences.mean() > 0 else "behind"
+        return "ahead" if statistics.mean(self.differences) > 0 else "behind"
 
     def columns(self, digits: int) -> dict[str, Any]:
         """The columns of the comparison in a table."""
         units = _units(self.differences)
-        seeds, tasks = self.differences.shape
         return {
-            "tasks": tasks,
-            "seeds": seeds,
+            "tasks": self.differences.shape[1],
+            "seeds": seeds_of(self.differences),
             **cells("lead", statistics.interval(self.differences, statistics.mean), digits),
             **over_tasks("lead_tasks", self.differences, digits),
             "better": int((units > 0).sum()),
@@ -89,11 +88,20 @@ def leads(ours: Seeds[Task], theirs: Seeds[Task]) -> dict[Task, dict[int, float]
 
 
 def stack(seeds: Seeds[Task], tasks: Sequence[Task]) -> Scores:
-    """The values of the seeds that all of the tasks have; a column for each task."""
-    sets = [set(seeds[task]) for task in tasks]
-    common = sorted(set.intersection(*sets)) if sets else []
-    values = [[seeds[task][seed] for task in tasks] for seed in common]
-    return np.array(values, np.float64).reshape(len(common), len(tasks))
+    """The values of all seeds; a column for each task, masked where it has fewer than others."""
+    columns = [[seeds[task][seed] for seed in sorted(seeds[task])] for task in tasks]
+    most = max(map(len, columns), default=0)
+    values = np.array([[*x, *[np.nan] * (most - len(x))] for x in columns], np.float64)
+    missing = [[i >= len(x) for x in columns] for i in range(most)]
+    scores = values.reshape(len(tasks), most).T
+    return np.ma.masked_array(scores, missing) if np.any(missing) else scores
+
+
+def seeds_of(scores: Scores) -> int | str:
+    """The number of seeds of each task, or the least and the largest one."""
+    counts = np.ma.count(scores, axis=0)
+    least, most = int(counts.min()), int(counts.max())
+    return most if least == most else f"{least} to {most}"
 
 
 def grouped(tasks: Iterable[Task], name_of: Callable[[Task], str]) -> dict[str, list[Task]]:
@@ -118,7 +126,8 @@ def over_tasks(name: str, scores: Scores, digits: int) -> dict[str, str]:
 
 
 def _units(differences: Scores) -> statistics.Differences:
-    return differences.mean(axis=0) if differences.shape[1] > 1 else differences[:, 0]
+    tasks = differences.shape[1]
+    return np.asarray(differences.mean(axis=0)) if tasks > 1 else differences[:, 0]
 
 
 def _p_value(differences: Scores) -> float:

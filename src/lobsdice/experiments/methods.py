@@ -22,7 +22,7 @@ from typing import Any
 from lobsdice.data.files import atomic, write_csv
 from lobsdice.executors.job import Executor
 from lobsdice.experiments import statistics
-from lobsdice.experiments.comparisons import ALL, cells, compare, over_tasks, stack
+from lobsdice.experiments.comparisons import ALL, cells, compare, over_tasks, seeds_of, stack
 from lobsdice.experiments.control import experiment as control
 from lobsdice.experiments.control.grid import Grid, check_names, task_of
 from lobsdice.experiments.control.trials import SCORES
@@ -177,7 +177,7 @@ def means(found: Mapping[str, Tasks], groups: Mapping[str, Sequence[str]]) -> li
             if not set(tasks) <= set(mine):
                 continue
             values = stack(mine, tasks)
-            line = {"kind": group, "method": method, "tasks": len(tasks), "seeds": len(values)}
+            line = {"kind": group, "method": method, "tasks": len(tasks), "seeds": seeds_of(values)}
             mean = cells("mean", statistics.interval(values, statistics.mean), 1)
             worst = {"worst_task": f"{values.mean(axis=0).min():.1f}"}
             table.append(line | mean | over_tasks("mean_tasks", values, 1) | worst)
@@ -209,7 +209,7 @@ def by_task(found: Mapping[str, Tasks], best: Mapping[str, Tasks]) -> list[dict[
     for task in dict.fromkeys(task for tasks in found.values() for task in tasks):
         for method in (name for name, tasks in found.items() if task in tasks):
             values, highest = (stack(x[method], [task]) for x in (found, best))
-            line = {"task": task, "method": method, "seeds": len(values)}
+            line = {"task": task, "method": method, "seeds": seeds_of(values)}
             line |= cells("mean", statistics.interval(values, statistics.mean), 1)
             table.append(
                 line | {"least": f"{values.min():.1f}", "mean_best": f"{highest.mean():.1f}"}

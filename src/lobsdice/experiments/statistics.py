@@ -7,13 +7,16 @@ The interquartile mean over all runs of all tasks is robust to single bad seeds 
 than a median. Intervals are percentiles of bootstrap samples. There are two kinds. `interval`
 resamples the seeds within each task, so it speaks of these tasks alone. `over_tasks` resamples the
 tasks as well, so it speaks of tasks like these, and is wider.
+
+A column of scores is a task. If some tasks have fewer runs than others, the array is masked below
+their last run. Each task has the same weight, however many runs it has.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from scipy.stats import trim_mean, wilcoxon
 
 Scores = Float[np.ndarray, "runs tasks"]
@@ -38,13 +41,16 @@ class Interval(NamedTuple):
 
 
 def mean(scores: Samples) -> Any:
-    """The mean over all runs and tasks of each sample."""
-    return scores.mean(axis=(-2, -1))
+    """The mean over all tasks of the means over their runs, of each sample."""
+    return np.asarray(scores.mean(axis=-2).mean(axis=-1))
 
 
 def interquartile_mean(scores: Samples) -> Any:
     """The mean of the middle half of all runs of all tasks of each sample."""
-    return trim_mean(scores.reshape(*scores.shape[:-2], -1), 0.25, axis=-1)
+    runs = scores.reshape(*scores.shape[:-2], -1)
+    # All samples have their runs in the same places.
+    present = ~np.ma.getmaskarray(runs).reshape(-1, runs.shape[-1])[0]
+    return trim_mean(np.asarray(runs)[..., present], 0.25, axis=-1)
 
 
 def interval(
@@ -57,9 +63,8 @@ def interval(
 ) -> Interval:
     """A statistic and its stratified percentile bootstrap interval: every task keeps its weight."""
     random = np.random.default_rng(seed)
-    runs, tasks = scores.shape
-    rows = random.integers(0, runs, size=(samples, runs, tasks))
-    return _percentiles(statistic, scores, scores[rows, np.arange(tasks)], confidence)
+    tasks = np.arange(scores.shape[1])
+    return _percentiles(statistic, scores, _draw(random, scores, tasks, samples), confidence)
 
 
 def over_tasks(
@@ -67,10 +72,9 @@ def over_tasks(
 ) -> Interval:
     """The mean and its bootstrap interval: tasks are drawn, then seeds in each of them."""
     random = np.random.default_rng(seed)
-    runs, tasks = scores.shape
+    tasks = scores.shape[1]
     which = random.integers(0, tasks, size=(samples, 1, tasks))
-    rows = random.integers(0, runs, size=(samples, runs, tasks))
-    return _percentiles(mean, scores, scores[rows, which], confidence)
+    return _percentiles(mean, scores, _draw(random, scores, which, samples), confidence)
 
 
 def signed_rank(differences: Differences) -> float:
@@ -104,6 +108,19 @@ def holm(p_values: Sequence[float]) -> list[float]:
         least = max(least, (len(p_values) - place) * p_values[i])
         adjusted[i] = min(least, 1.0)
     return adjusted
+
+
+def _draw(
+    random: np.random.Generator, scores: Scores, which: Int64[np.ndarray, "..."], samples: int
+) -> Samples:
+    """Draw samples of the runs of these tasks, as many as each task has."""
+    size = samples, *scores.shape
+    if not np.ma.is_masked(scores):
+        return scores[random.integers(0, len(scores), size), which]
+    counts = np.ma.count(scores, axis=0)[which]
+    drawn = np.asarray(scores)[random.integers(0, np.broadcast_to(counts, size)), which]
+    missing = np.arange(len(scores))[:, None] >= counts
+    return np.ma.masked_array(drawn, np.broadcast_to(missing, size))
 
 
 def _percentiles(

@@ -24,7 +24,7 @@ from lobsdice.environments.learned import LearnedWorld, load_world
 from lobsdice.environments.tasks.task import load
 from lobsdice.executors.job import Executor
 from lobsdice.experiments import statistics
-from lobsdice.experiments.comparisons import ALL, cells, compare, over_tasks, stack
+from lobsdice.experiments.comparisons import ALL, cells, compare, over_tasks, seeds_of, stack
 from lobsdice.experiments.control.grid import check_names
 from lobsdice.experiments.control.trials import SCORES, folders
 from lobsdice.experiments.endings import experiment as endings
@@ -260,7 +260,12 @@ def means(found: Mapping[str, Tasks], groups: Mapping[str, Sequence[str]]) -> li
     table = []
     for method, rule in product(groups, found):
         values = stack(found[rule], groups[method])
-        line = {"method": method, "rule": rule, "tasks": len(groups[method]), "seeds": len(values)}
+        line = {
+            "method": method,
+            "rule": rule,
+            "tasks": len(groups[method]),
+            "seeds": seeds_of(values),
+        }
         mean = cells("mean", statistics.interval(values, statistics.mean), 1)
         table.append(line | mean | over_tasks("mean_tasks", values, 1))
     return table

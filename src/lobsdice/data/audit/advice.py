@@ -39,7 +39,7 @@ def advise(verdict: Verdict, offline: Episodes, *, uncovered: float) -> Advice:
         return Advice([FIRST], "methods that look along logged episodes need longer ones")
     if differs_between_episodes(offline).any():
         return Advice(
-            [FIRST], "the most successful one in a maze where each episode has its own goal"
+            [FIRST], "among the most successful in a maze where each episode has its own goal"
         )
     if uncovered > MOST:
         reason = "the logs hardly show what is demonstrated, where no method came near it"

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from lobsdice.experiments import statistics
-from lobsdice.experiments.comparisons import cells, compare, grouped, over_tasks, stack
+from lobsdice.experiments.comparisons import cells, compare, grouped, over_tasks, seeds_of, stack
 from lobsdice.experiments.control.grid import Task, task_of
 from lobsdice.experiments.plots.learning import standard_error
 from lobsdice.training.loggers import Row
@@ -74,7 +74,7 @@ def aggregate(rows: Sequence[Row], curve: str, group_of: Callable[[Task], str]) 
             scores = stack(found, mine)
             if not scores.size:
                 continue
-            line = {"group": group, curve: value, "tasks": len(mine), "seeds": len(scores)}
+            line = {"group": group, curve: value, "tasks": len(mine), "seeds": seeds_of(scores)}
             line |= cells("mean", statistics.interval(scores, statistics.mean), DIGITS)
             line |= over_tasks("mean_tasks", scores, DIGITS)
             iqm = statistics.interval(scores, statistics.interquartile_mean)

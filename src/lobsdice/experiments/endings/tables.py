@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 
 from lobsdice.experiments import statistics
-from lobsdice.experiments.comparisons import ALL, cells, compare, grouped, over_tasks, stack
+from lobsdice.experiments.comparisons import (
+    ALL,
+    cells,
+    compare,
+    grouped,
+    over_tasks,
+    seeds_of,
+    stack,
+)
 from lobsdice.experiments.endings.settings import LOBSDICE, ROLES, role
 from lobsdice.training.loggers import Row
 
@@ -90,7 +98,7 @@ def aggregate(rows: Sequence[Row]) -> Table:
                 mine = [world for world in worlds if world in seeds]
                 if not mine or not (scores := stack(seeds, mine)).size:
                     break
-                line |= {"count": len(mine), "seeds": len(scores)}
+                line |= {"count": len(mine), "seeds": seeds_of(scores)}
                 line |= cells(name, statistics.interval(scores, statistics.mean), DIGITS)
                 line |= over_tasks(f"{name}_worlds", scores, DIGITS)
             else:
