@@ -45,6 +45,17 @@ def test_a_table_of_any_library_is_read_like_a_file(make):
     assert some(found.actions).tolist() == [0, 1, 0]
 
 
+def test_repeated_rows_are_compared_in_the_columns_that_are_read():
+    frame = pandas.DataFrame(
+        {"run": "a", "t": [0, 1, 1, 2], "x": [1.0, 2, 2, 3], "note": [*"abcd"]}
+    )
+    with pytest.warns(DataWarning, match="1 repeated row left out"):  # pandas adds its index, too
+        found = Episodes.from_dataframe(
+            frame.drop(index=0), episode_column="run", step_column="t", observation_columns="x"
+        )
+    assert found.observations[:, 0].tolist() == [2, 3]
+
+
 def test_a_table_is_scaled_and_its_errors_are_sentences():
     columns = {"observation_columns": ["x"], "episode_column": "run"}
     found = Episodes.from_dataframe(TABLE, scale={"x": 10.0}, **columns)

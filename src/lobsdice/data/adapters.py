@@ -40,7 +40,8 @@ def from_dataframe(frame: Any, **options: Any) -> Episodes:
     chosen = read_options(DEFAULTS, options)
     with explained("the table"):
         table = _table(frame)
-        found = from_table(table, Layout.find(table.column_names, chosen), chosen)
+        layout = Layout.find(table.column_names, chosen)
+        found = from_table(table.select(layout.names), layout, chosen)
     return finished("the table", *found, chosen)
 
 
