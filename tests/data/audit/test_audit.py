@@ -138,6 +138,15 @@ def test_a_leak_is_counted_and_warned_of(offline):
     assert (found.verdict, found.leaked, found.warns) == ("covered", 60, True)
 
 
+def test_an_audit_is_shown_in_a_few_lines(offline):
+    shown = repr(audit(concatenate([walks(3, seed=1), offline.first(1)]), offline)).splitlines()
+    assert shown[:2] == [
+        "Audit",
+        "  LEAK: 60 demonstrated transitions occur in the offline data, with their actions",
+    ]
+    assert shown[-1].startswith("  COVERED: ") and len(shown) < 6
+
+
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_few_long_recordings_are_enough(count):
     offline = walks(count, seed=0, length=2000)

@@ -7,7 +7,7 @@ from lobsdice.cli import output
 from lobsdice.cli.arguments import Files, Page, refuse_overwriting
 from lobsdice.data.formats import DEFAULTS, ReadOptions
 from lobsdice.data.recordings import read_both
-from lobsdice.errors import for_the_shell, plural
+from lobsdice.errors import for_the_shell
 
 #: The exit code if the files can be read, but something should be mended before training.
 WARNING = 3
@@ -54,6 +54,8 @@ class Audit:
             output.print_json(found.report())
         else:
             _print(found.report())
+            for sentence in (*found.findings, f"METHOD: {found.advice.sentence}", found.conclusion):
+                console.show(for_the_shell(sentence))
         if found.warns:
             raise SystemExit(WARNING)
 
@@ -73,24 +75,6 @@ def _print(report: output.Report) -> None:
     output.print_facts("share nearest to each source", report["sources"])
     _print_first("closest offline episodes", report["closest"])
     _print_first("longest uncovered parts", report["uncovered"])
-    _print_mistakes(report)
-    console.show(f"METHOD: {report['advice']['sentence']}")
-    console.show(f"{report['verdict'].upper()}: {report['reason']}")
-
-
-def _print_mistakes(report: output.Report) -> None:
-    if report["leaked_pairs"]:
-        count = plural(report["leaked_pairs"], "demonstrated transition")
-        console.show(f"LEAK: {count} occur in the offline data, with their actions")
-    for sentence in report["copies"]:
-        console.show(f"COPIES: {sentence}")
-    if report["rate"]:
-        console.show(f"RATES: {report['rate']['remark']}")
-    for sentence in report["ends"]["warnings"]:
-        console.show(for_the_shell(f"ENDS: {sentence}"))
-    for name, key in {"UNITS": "units", "FILL VALUES": "fills", "ACTIONS": "targets"}.items():
-        for found in report[key]:
-            console.show(f"{name}: {found['remark']}")
 
 
 def _print_first(title: str, rows: list[output.Report]) -> None:

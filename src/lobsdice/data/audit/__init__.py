@@ -26,7 +26,7 @@ from lobsdice.data.normaliser import Normaliser, fit_normaliser
 from lobsdice.data.prepare import check_options, observations
 from lobsdice.data.repeats import shared_rows
 from lobsdice.data.units import Unit, different_units
-from lobsdice.errors import LobsDICEError
+from lobsdice.errors import LobsDICEError, plain, plural
 
 __all__ = [
     "Advice",
@@ -65,7 +65,7 @@ class Support:
     median_ratio: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Audit:
     """The results of an audit."""
 
@@ -99,6 +99,30 @@ class Audit:
     """The methods to begin with."""
     expert: dict[str, Any]
     offline: dict[str, Any]
+
+    def __repr__(self) -> str:
+        lines = (*self.findings, f"METHOD: {self.advice.sentence}", self.conclusion)
+        return "\n  ".join(("Audit", *map(plain, lines)))
+
+    @property
+    def conclusion(self) -> str:
+        """The verdict and its numbers."""
+        return f"{self.verdict.upper()}: {self.reason}"
+
+    @property
+    def findings(self) -> list[str]:
+        """A sentence on each thing that may be wrong, apart from the verdict."""
+        count = plural(self.leaked, "demonstrated transition")
+        leak = [f"LEAK: {count} occur in the offline data, with their actions"]
+        return [
+            *(leak if self.leaked else []),
+            *(f"COPIES: {sentence}" for sentence in self.copies),
+            *([f"RATES: {self.rate.remark}"] if self.rate else []),
+            *(f"ENDS: {sentence}" for sentence in self.ends.warnings),
+            *(f"UNITS: {unit.remark}" for unit in self.units),
+            *(f"FILL VALUES: {fill.remark}" for fill in self.fills),
+            *(f"ACTIONS: {target.remark}" for target in self.targets),
+        ]
 
     @property
     def warns(self) -> bool:
