@@ -62,6 +62,7 @@ MISTAKES = {
     "a path": lambda: ld.prepare("demos.npz", offline),
     "prepared data": lambda: ld.audit(data, offline),
     "a table": lambda: ld.audit(expert, SimpleNamespace(columns=["x", "y"])),
+    "a list of episodes": lambda: ld.prepare(expert, [offline, offline]),
     "an array to fit": lambda: ld.BC().fit(np.zeros((3, 4)), offline),
     "a table to fit": lambda: ld.BC().fit(expert, SimpleNamespace(columns=["x", "y"])),
     "options in a dictionary": lambda: ld.BC().fit(expert, offline, read={"comment": "#"}),

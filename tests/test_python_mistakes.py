@@ -15,6 +15,7 @@ SENTENCES = {
     "a path": "`expert` is the name of a file; read it with ld.read('demos.npz')",
     "prepared data": "`expert` is data that is prepared already; give the episodes",
     "a table": "`offline` is a table; make episodes of it with ld.Episodes.from_dataframe(",
+    "a list of episodes": "`offline` is a list of episodes; put them together with ld.concatenate(",
     "an array to fit": "`demonstrations` is a value of type ndarray, not episodes; make them of",
     "a table to fit": "`logs` is a table; make episodes of it with ld.Episodes.from_dataframe(",
     "options in a dictionary": "the options of `read` are ReadOptions or keywords, not dict",

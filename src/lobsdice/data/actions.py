@@ -9,6 +9,7 @@ from jaxtyping import Int64
 from numpy.typing import ArrayLike
 
 from lobsdice.data.checks import check_finite, numeric
+from lobsdice.data.display import listed
 from lobsdice.data.rows import column_range
 from lobsdice.data.spaces import FLOAT32_MAX, Actions, ActionSpace, Box, Discrete
 from lobsdice.errors import LobsDICEError
@@ -36,7 +37,7 @@ def numbered_texts(
 ) -> tuple[Int64[np.ndarray, " steps"], Discrete]:
     """The number of each action that is given by its name, and the space with all names.
 
-    Without a space, the names are in the order of the alphabet.
+    Without a space, the names are in the order of the alphabet, without blanks around them.
     """
     cells = np.asarray(texts)
     cells = cells[:, 0] if cells.shape[1:] == (1,) else cells
@@ -44,6 +45,7 @@ def numbered_texts(
         raise LobsDICEError("actions must be numbers, or one text a step")
     words = [cell.decode() if isinstance(cell, bytes) else cell for cell in cells.tolist()]
     known = space.names if isinstance(space, Discrete) else ()
+    words = words if known else [word.strip() for word in words]
     if len(found := sorted({*words})) > MOST_NAMES and not known:
         raise LobsDICEError(f"actions has {len(found):,} different texts, too many to be actions")
     names = known or tuple(found)
@@ -51,6 +53,20 @@ def numbered_texts(
     if unknown := next((word for word in found if word not in places), None):
         raise LobsDICEError(f"actions: {unknown[:60]!r} is not one of {', '.join(names)[:200]}")
     return np.array([places[word] for word in words], np.int64), Discrete(len(names), names)
+
+
+def case_remarks(space: ActionSpace | None) -> list[str]:
+    """A sentence if names of actions differ only in capital letters, as of two loggers."""
+    alike: dict[str, list[str]] = {}
+    for name in space.names if isinstance(space, Discrete) else ():
+        alike.setdefault(name.casefold(), []).append(repr(name))
+    pairs = [" and ".join(names) for names in alike.values() if len(names) > 1]
+    if not pairs:
+        return []
+    return [
+        f"actions differ only in capital letters, and count as different ones: {listed(pairs, 3)}; "
+        "write them alike if they are the same"
+    ]
 
 
 def in_space(actions: Actions, old: ActionSpace, new: ActionSpace) -> Actions:

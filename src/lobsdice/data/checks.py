@@ -135,6 +135,17 @@ def check_actions(actions: Actions, space: ActionSpace) -> None:
             if not space.outside(extremes).size:
                 continue
         if (rows := space.outside(chunk)).size:
+            action = chunk[rows[0]].tolist()
             raise LobsDICEError(
-                f"actions, row {start + rows[0]}: {chunk[rows[0]].tolist()} is outside {space}"
+                f"actions, row {start + rows[0]}: {action} is outside {space}{_negative(action)}"
             )
+
+
+def _negative(action: int | list[float]) -> str:
+    """A hint on a discrete action below 0."""
+    if isinstance(action, list) or action >= 0:
+        return ""
+    return (
+        "; discrete actions count from 0: write choices as words, or set `action_kind` to "
+        "'continuous' if they are amounts"
+    )

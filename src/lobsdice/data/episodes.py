@@ -5,6 +5,7 @@ one after the other in the same arrays, so that millions of steps need no Python
 """
 
 import importlib
+import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, replace
 from functools import cached_property
@@ -15,13 +16,13 @@ import numpy as np
 from jaxtyping import Bool, Float32, Int64
 from numpy.typing import ArrayLike
 
-from lobsdice.data.actions import common_space, in_space, with_space
+from lobsdice.data.actions import case_remarks, common_space, in_space, with_space
 from lobsdice.data.checks import check_episodes, numeric
 from lobsdice.data.display import html_of, listed, text_of
 from lobsdice.data.repeats import repeated_episodes
 from lobsdice.data.rows import column_range, offsets, ranges
 from lobsdice.data.spaces import Actions, ActionSpace, Box
-from lobsdice.errors import LobsDICEError
+from lobsdice.errors import DataWarning, LobsDICEError
 
 #: Rows in a block of pairs.
 PAIRS = 1 << 16
@@ -344,6 +345,9 @@ def concatenate(parts: Sequence[Episodes], called: Sequence[str] = ()) -> Episod
         check_states(name, part, called[0], head)
         check_action_order(name, part, called[0], head)
     space = _space_of_all(parts, called)
+    known = {remark for part in parts for remark in case_remarks(part.action_space)}
+    for remark in (remark for remark in case_remarks(space) if remark not in known):
+        warnings.warn(remark, DataWarning, stacklevel=2)
     names = tuple(dict.fromkeys(name for part in parts for name in part.source_names))
     labelled = all(part.source is not None for part in parts)
     arrays = ("observations", "rewards", "lengths", "terminated")
@@ -420,6 +424,8 @@ def _what(found: Any) -> str:
     """A sentence on what a user gave in place of episodes, and what to do."""
     if isinstance(found, str | PathLike):
         return f"the name of a file; read it with ld.read({str(found)!r})"
+    if isinstance(found, list | tuple) and any(isinstance(item, Episodes) for item in found):
+        return "a list of episodes; put them together with ld.concatenate(list)"
     if hasattr(found, "columns"):
         return "a table; make episodes of it with ld.Episodes.from_dataframe(table, ...)"
     if hasattr(found, "expert") and hasattr(found, "offline"):

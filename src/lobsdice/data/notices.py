@@ -1,7 +1,8 @@
-"""Warnings about data of any format: constant features, repeated episodes, ends not read."""
+"""Warnings about data of any format: constant features, repeated episodes, names, ends not read."""
 
 import numpy as np
 
+from lobsdice.data.actions import case_remarks
 from lobsdice.data.display import listed
 from lobsdice.data.episodes import Episodes
 
@@ -10,7 +11,7 @@ SHOWN = 5
 
 
 def notices(episodes: Episodes) -> list[str]:
-    """A sentence about constant features, repeated episodes and unread marks of ends, if any."""
+    """A sentence about each thing that is odd: constant features, repeats, names, unread ends."""
     found = []
     if (constant := np.flatnonzero(np.equal(*episodes.observation_range))).size:
         names = np.array(episodes.observation_names or range(episodes.state_size))
@@ -19,6 +20,7 @@ def notices(episodes: Episodes) -> list[str]:
         verb = "repeats an earlier one" if repeated.size == 1 else "repeat earlier ones"
         names = np.array([episodes.called(i) for i in repeated.tolist()])
         found.append(f"{_these('episode', names)} {verb}")
+    found += case_remarks(episodes.action_space)
     if names := episodes.unread:
         it = "it" if len(names) == 1 else "one"
         found.append(

@@ -262,7 +262,7 @@ BAD = {
     ),
     "negative discrete action": (
         npz(OURS, actions=np.array([0, 1, -2, 3, 0])),
-        "actions, row 2: -2 is outside",
+        "actions, row 2: -2 is outside Discrete(n=4); discrete actions count from 0: write choices",
     ),
     "bounds of no width": (
         npz(OURS, action_low=[1.0], action_high=[1.0]),

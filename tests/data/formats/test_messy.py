@@ -355,6 +355,31 @@ def test_texts_are_discrete_actions(tmp_path):
     assert some(found.actions).tolist() == [1, 0, 1]
 
 
+def test_blanks_around_names_of_actions_do_not_count(tmp_path):
+    found = read(put(tmp_path / "a.csv", LEFT_RIGHT.replace("left", " left ")))
+    assert found.action_space == Discrete(2, ("left", "right"))
+
+
+def test_names_of_actions_that_differ_in_capitals_are_warned_of(tmp_path):
+    content = LEFT_RIGHT.replace("left", "RIGHT")
+    with pytest.warns(DataWarning, match="only in capital letters.*: 'RIGHT' and 'right'; write"):
+        read(put(tmp_path / "a.csv", content))
+    rows = np.eye(2)
+    parts = [Episodes.from_arrays(rows, lengths=[1], actions=[name]) for name in ("go", "Go")]
+    with pytest.warns(DataWarning, match="only in capital letters.*: 'Go' and 'go'"):
+        concatenate(parts)
+
+
+def test_whole_numbers_that_are_stored_as_reals_may_be_choices(tmp_path):
+    table = {"episode": [0, 0, 0, 0], "obs_0": [1.0, 2, 4, 3], "action": [0.0, 2, 1, None]}
+    parquet.write_table(pa.table(table), tmp_path / "a.parquet")
+    with pytest.warns(DataWarning, match="whole numbers 0 to 2, .*set `action_kind` to 'discrete'"):
+        assert isinstance(read(tmp_path / "a.parquet").action_space, Box)
+    with pytest.warns(DataWarning, match="3 were assumed"):
+        found = read(tmp_path / "a.parquet", action_kind="discrete")
+    assert some(found.actions).tolist() == [0, 2, 1]
+
+
 def test_a_slip_among_numbers_is_not_an_action(tmp_path):
     path = put(tmp_path / "a.csv", "episode,obs_0,action\n0,1,0.5\n0,2,O.5\n0,4,\n")
     with pytest.raises(

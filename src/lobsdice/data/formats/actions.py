@@ -9,9 +9,12 @@ from lobsdice.data.actions import as_actions, infer_space, numbered_texts
 from lobsdice.data.checks import check_actions
 from lobsdice.data.formats.options import ReadOptions
 from lobsdice.data.formats.scale import scaled_actions
-from lobsdice.data.rows import column_range
+from lobsdice.data.rows import chunks, column_range
 from lobsdice.data.spaces import Actions, ActionSpace, Box, Discrete
 from lobsdice.errors import LobsDICEError
+
+#: Whole numbers up to this one may be choices.
+MOST_CHOICES = 20
 
 
 def prepare_actions(
@@ -99,11 +102,29 @@ def _guesses(space: ActionSpace, actions: Actions) -> list[str]:
             f"the file does not say how many actions there are; {space.n} were assumed, from the "
             f"largest action in it{unused}"
         ]
+    if found := _choices(actions):
+        return found
     if set(space.low) == {-1.0} and set(space.high) == {1.0}:
         return _unused(actions, space.names)
     return [
         "the file has no bounds of the actions; its smallest and largest actions were taken: "
         f"low {_short(space.low)}, high {_short(space.high)}"
+    ]
+
+
+def _choices(actions: Actions) -> list[str]:
+    """A sentence if one column holds few whole numbers: pandas stores integers with gaps as reals.
+
+    A policy for real numbers would take the mean of two choices.
+    """
+    low, high = (float(bound[0]) for bound in column_range(actions))
+    few = actions.shape[1] == 1 and 0 <= low < high <= MOST_CHOICES
+    if not few or any((rows != np.round(rows)).any() for _, rows in chunks(actions)):
+        return []
+    return [
+        f"the actions are the whole numbers {low:.0f} to {high:.0f}, but are stored as real numbers"
+        "; if they are choices, set `action_kind` to 'discrete', else state `action_low` and "
+        "`action_high`"
     ]
 
 
