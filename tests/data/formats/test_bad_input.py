@@ -175,7 +175,10 @@ BAD = {
         npz(OURS, episode_lengths=None, terminated=None),
         "there is no 'terminals'",
     ),
-    "HDF5 without observations": (hdf5(observations=None), "there is no 'observations'"),
+    "HDF5 without observations": (
+        hdf5(observations=None),
+        "; what h5py or NumPy can read becomes episodes with ld.Episodes.from_episodes",
+    ),
     "HDF5 without terminals": (hdf5(terminals=None), "there is no 'terminals'"),
     "archive of nothing": (npz({}), "there is no 'observations'; the file has no keys"),
     "a low without a high": (

@@ -39,6 +39,8 @@ BLOCK = 1 << 15
 #: The most bytes of a buffer, however large the chunks of a compressed file are.
 BUFFER_BYTES = 96 << 20
 
+OWN_LAYOUT = "; what h5py or NumPy can read becomes episodes with ld.Episodes.from_episodes"
+
 #: The names of each column in files; the first one is D4RL's.
 NAMES = {
     "observations": ("observations", "obs", "states"),
@@ -70,7 +72,8 @@ class Flat:
         for key in ("observations", "terminals"):
             if key not in found:
                 names = listed(sorted(stored.names), none="no keys")
-                raise LobsDICEError(f"there is no '{key}'; the file has {names}")
+                hint = OWN_LAYOUT if key == "observations" and stored.names else ""
+                raise LobsDICEError(f"there is no '{key}'; the file has {names}{hint}")
         flat = cls({key: stored[name] for key, name in found.items()}, found)
         for key in found:
             flat.check(key)
