@@ -109,6 +109,20 @@ def test_lines_above_the_header_are_named(title, tmp_path):
         read(path, observation_columns=["x", "y"], action_columns="u")
 
 
+def test_a_header_above_decimal_commas_is_a_header(tmp_path):
+    with pytest.raises(LobsDICEError, match=r"a\.csv: no column is named like an observation"):
+        read(put(tmp_path / "a.csv", text(";", ",", names=("episode", "step", "x", "y", "v"))))
+
+
+@pytest.mark.parametrize("sign", [";", "|", "\t"])
+def test_a_first_line_that_states_the_separator_is_read(sign, tmp_path):
+    content = f"sep={sign}\n{text(sign)}"
+    check(read(put(tmp_path / "a.csv", content), **COLUMNS))
+    check(read(put(tmp_path / "a.csv.gz", gzip.compress(content.encode())), **COLUMNS))
+    with pytest.raises(LobsDICEError, match=r"row 1 \(line 4\): 'oops' is not a number"):
+        read(put(tmp_path / "b.csv", content.replace("1.5", "oops")), **COLUMNS)
+
+
 def test_decimal_commas_are_found_and_said(tmp_path):
     path = put(tmp_path / "a.csv", text(";", ","))
     with pytest.warns(DataWarning, match="commas were read as decimal points"):
@@ -599,6 +613,13 @@ def test_rows_that_are_there_twice_count_once(tmp_path):
     np.testing.assert_array_equal(found.observations[:, 0], [1, 2, 3, 1, 2, 5, 6])
 
 
+def test_a_counter_that_begins_anew_is_warned_of(tmp_path):
+    rows = [f"0,{(250 + i) % 256},{i}" for i in range(12)]
+    with pytest.warns(DataWarning) as caught:
+        read(put(tmp_path / "a.csv", "\n".join(["episode,step,obs_0", *rows])))
+    assert any("goes back once in 1 episode, whose rows" in said for said in messages(caught))
+
+
 def test_rows_of_one_time_that_differ_are_refused(tmp_path):
     path = put(tmp_path / "a.csv", STATUS.replace("a,1,2,0.25,on\na,1,2", "a,1,2,0.25,on\na,1,4"))
     with pytest.raises(LobsDICEError, match=r"row 2 \(line 4\): 1 repeats .* the rows differ"):
@@ -611,6 +632,57 @@ def test_truth_values_as_texts_are_observations(suffix, tmp_path):
     path = tmp_path / f"a{suffix}"
     (parquet.write_table if suffix == ".parquet" else csv.write_csv)(pa.table(table), path)
     np.testing.assert_array_equal(read(path).observations, [[1.5, 1], [2, 0], [3, 1]])
+
+
+BYTES = {
+    "episode": [b"a", b"a", b"b", b"b"],
+    "obs_0": [1.0, 2, 4, 3],
+    "action": [b"go", None, b"stop", None],
+    "status": [b"on", b"DONE", b"on", b"TIME"],
+}
+
+
+def test_texts_that_are_stored_as_bytes_are_texts(tmp_path):
+    parquet.write_table(pa.table(BYTES), tmp_path / "a.parquet")
+    marks: dict[str, Any] = {"terminated_column": "status", "terminated_values": ["DONE"]}
+    found = read(tmp_path / "a.parquet", **marks)
+    assert found.terminated.tolist() == [True, False] and found.episode_names == ("a", "b")
+    assert found.action_space == Discrete(2, ("go", "stop"))
+
+
+@pytest.mark.parametrize("column", ["episode", "action", "status"])
+def test_words_that_are_not_utf_8_are_refused_in_every_column_that_is_read(column, tmp_path):
+    row = {"episode": "a", "obs_0": "1", "action": "go", "status": "on"}
+    lines = [",".join(row), *(",".join({**row, column: word}.values()) for word in ("zu", "rück"))]
+    path = put(tmp_path / "a.csv", "\n".join(lines).encode("cp1252"))
+    with pytest.raises(LobsDICEError, match=f"column '{column}': it is not text in UTF-8"):
+        read(path, terminated_column="status", terminated_values=["off"])
+
+
+@pytest.mark.parametrize(
+    ("cells", "hint"),
+    [(["m", "2"], "; if this row holds units"), (["N", "E"], "; words are no states"),
+     (["1 m", "2 m"], "$"), (["2", "m"], "$")],
+)  # fmt: skip
+def test_words_among_states_get_a_hint(cells, hint, tmp_path):
+    content = "episode,obs_0\n" + "".join(f"0,{cell}\n" for cell in cells)
+    with pytest.raises(LobsDICEError, match=f"is not a number{hint}"):
+        read(put(tmp_path / "a.csv", content))
+
+
+def test_recordings_that_share_the_name_of_an_episode_get_a_hint(tmp_path):
+    clip = ["1,0.5,on", "2,0.25,on", "3,,DONE"]
+    rows = [f"a,{t},{cells}" for t, cells in enumerate([*clip, *clip])]
+    path = put(tmp_path / "a.csv", "\n".join(["run,t,x,u,status", *rows]))
+    with pytest.raises(
+        LobsDICEError, match=r"row 2 .*is empty.*recordings share the name of an ep"
+    ):
+        read(path, **RUNS, **MARKED)
+    filled = put(tmp_path / "b.csv", path.read_text().replace("3,,", "3,0,"))
+    with pytest.raises(
+        LobsDICEError, match=r"row 2 .*: DONE is not valid; a mark of an end .*name"
+    ):
+        read(filled, **RUNS, **MARKED, last_row_is_final=True)
 
 
 def test_an_empty_text_among_truth_values_is_no_state(tmp_path):

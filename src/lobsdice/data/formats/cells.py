@@ -1,5 +1,6 @@
 """The cells of a table as arrays of numbers; errors name the column and the row."""
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -20,6 +21,8 @@ SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 EMPTY = ["", "NA", "N/A", "null", "NULL", "None"]
 
 
+NOT_UTF8 = "it is not text in UTF-8; save it with that encoding"
+
 #: Truth values as texts.
 TRUTH = {"true": 1.0, "false": 0.0}
 
@@ -33,7 +36,7 @@ def matrix(
         values, missing = _cells(table, name)
         wrong = missing if may_be_empty is None else missing & ~may_be_empty
         if (bad := np.flatnonzero(wrong)).size:
-            raise _empty(name, bad)
+            raise _empty(name, bad, final=may_be_empty is not None)
         parts.append(values)
         empty &= missing | np.isnan(values).any(axis=1)
     whole = all(part.dtype.kind in "biu" for part in parts)
@@ -56,14 +59,20 @@ def texts(
         find_text({name: column}, [name])
     missing = np.array([cell is None or cell.strip() in EMPTY for cell in cells])
     if (bad := np.flatnonzero(missing & ~may_be_empty)).size:
-        raise _empty(name, bad)
+        raise _empty(name, bad, final=True)
     return np.array([cell or "" for cell in cells]), missing
 
 
-def _empty(name: str, rows: Int64[np.ndarray, " n"]) -> LobsDICEError:
+def _empty(name: str, rows: Int64[np.ndarray, " n"], *, final: bool = False) -> LobsDICEError:
+    """The error for empty cells; `final` if they may be empty in the last row of an episode."""
+    hint = (
+        "; if they belong to final states, recordings share the name of an episode, or the times "
+        "of one go back"
+    )
     return LobsDICEError(
         f"column '{name}', row {rows[0]}: the cell is empty ({plural(len(rows), 'such cell')} in "
         "the column); remove these rows, and split the episodes there with `max_gap`"
+        f"{hint if final else ''}"
     )
 
 
@@ -185,6 +194,21 @@ def is_truth(column: Any) -> bool:
     return bool(words & TRUTH.keys()) and words <= {*TRUTH, *map(str.lower, EMPTY)}
 
 
+def decoded(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """The table with texts in place of columns of bytes, in which some programs store texts."""
+    for name in names:
+        kind = table[name].type
+        plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+        if pa.types.is_binary(plain) or pa.types.is_large_binary(plain):
+            column = whole_column(table, name)
+            try:
+                texts = column.cast(pa.string())
+            except pa.ArrowInvalid as error:
+                raise LobsDICEError(f"column '{name}': {NOT_UTF8}") from error
+            table = table.set_column(table.column_names.index(name), name, texts)
+    return table
+
+
 def whole_column(table: pa.Table, name: str) -> Any:
     """A column as one array of plain values, whatever chunks or dictionary it is stored in."""
     column = table[name]
@@ -238,7 +262,7 @@ def find_text(table: Any, names: Sequence[str], decimal: str = ".") -> None:
             text = cell.decode(errors="replace") if isinstance(cell, bytes) else cell
             filled = isinstance(text, str) and text.strip() not in EMPTY
             if filled and not _is_number(text, decimal):
-                hint = _sign_hint(text, decimal)
+                hint = _sign_hint(text, decimal) or _words_hint(table[name], row)
                 raise LobsDICEError(
                     f"column '{name}', row {row}: {text[:60]!r} is not a number{hint}"
                 )
@@ -250,6 +274,15 @@ def _sign_hint(text: str, decimal: str) -> str:
     if other is None or decimal in text:
         return ""
     return f" with {decimal!r} before decimals; if {other!r} is that sign, state it as `decimal`"
+
+
+def _words_hint(column: Any, row: int) -> str:
+    """A hint if a column holds words alone, or if its first row may hold a unit."""
+    filled = [str(cell) for cell in column.unique().to_pylist() if cell not in (None, *EMPTY)]
+    if not any(character.isdigit() for cell in filled for character in cell):
+        return "; words are no states: give each word a column of its own, with 0 and 1"
+    number = re.match(r"[-+\d]", column[row].as_py().strip())
+    return "" if row or number else "; if this row holds units, remove it"
 
 
 def _is_number(text: str, decimal: str = ".") -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from csv import reader as csv_lines
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from pyarrow import csv
 from lobsdice.data.episodes import Episodes
 from lobsdice.data.files import atomic
 from lobsdice.data.foreign import check_claim, reason
-from lobsdice.data.formats.cells import EMPTY, find_text, is_truth, refuse_words
+from lobsdice.data.formats.cells import EMPTY, NOT_UTF8, find_text, is_truth, refuse_words
 from lobsdice.data.formats.columns import Layout
 from lobsdice.data.formats.options import ReadOptions
 from lobsdice.data.formats.parts import table_parts
@@ -29,14 +30,19 @@ BLOCK = 1 << 20
 #: A header below a title is looked for in so many lines.
 HIGH = 20
 
+#: The signs between columns that are found without an option.
+SEPARATORS = (b",", b";", b"\t")
+
 #: The first bytes of compressed files, and the ends of their names.
 CODECS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 SUFFIXES = {".gz": "gzip", ".zst": "zstd"}
 
+#: The first line of files for Excel, which states the separator.
+STATED = re.compile(rb"(?:\xef\xbb\xbf)?sep=(.)\r?\n", re.IGNORECASE)
+
 #: A row in a message.
 ROW = re.compile(r"\brow (\d+)")
 
-NOT_UTF8 = "it is not text in UTF-8; save it with that encoding"
 TOO_LONG = "a line has more than a million characters; perhaps a quotation mark is never closed"
 HASH = "; if lines that begin with '#' are comments, set `comment` to '#'"
 GUESSED = "commas were read as decimal points; if they are not, state `decimal`"
@@ -84,9 +90,9 @@ class Text:
     def open(cls, path: Path, options: ReadOptions) -> "Text":
         """The text of a file; signs that no option gives are found in its first lines."""
         codec = _codec(path)
-        source, start = _contents(path, codec, options.comment)
+        source, start, stated = _contents(path, codec, options.comment)
         first, *others = start.removeprefix(b"\xef\xbb\xbf").splitlines() or [b""]
-        separator = _separator(path, first, options)
+        separator = (options.separator is None and stated) or _separator(path, first, options)
         rows = others if options.header else [first, *others]
         guessed = options.decimal is None and _decimal_commas(rows, separator)
         decimal = options.decimal or ("," if guessed else ".")
@@ -164,19 +170,26 @@ def _codec(path: Path) -> str | None:
     return next((codec for magic, codec in CODECS.items() if start.startswith(magic)), None)
 
 
-def _contents(path: Path, codec: str | None, comment: str | None) -> tuple[Path | pa.Buffer, bytes]:
-    """The file or its text, without comments and uncompressed, and its first lines."""
+def _contents(
+    path: Path, codec: str | None, comment: str | None
+) -> tuple[Path | pa.Buffer, bytes, str]:
+    """The file or its text, its first lines, and the separator if the very first line states it.
+
+    The text is uncompressed, without comments and without that line.
+    """
     with path.open("rb") as file:
         start = file.read(1 << 16)
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise LobsDICEError(NOT_UTF8)
-    if codec is None and comment is None:
-        return path, start
+    if codec is None and comment is None and not STATED.match(start):
+        return path, start, ""
     text = path.read_bytes() if codec is None else _unpacked(path, codec)
     if comment is not None:
         sign, lines = comment.encode(), text.splitlines(keepends=True)
         text = b"".join(line for line in lines if not line.lstrip().startswith(sign))
-    return pa.py_buffer(text), text[: 1 << 16]
+    stated = STATED.match(text)
+    text = text[stated.end() :] if stated else text
+    return pa.py_buffer(text), text[: 1 << 16], stated[1].decode("latin-1") if stated else ""
 
 
 def _unpacked(path: Path, codec: str) -> bytes:
@@ -198,7 +211,7 @@ def _separator(path: Path, first: bytes, options: ReadOptions) -> str:
     if ".tsv" in [suffix.lower() for suffix in path.suffixes]:
         return "\t"
     line = re.sub(rb'"[^"]*"', b"", first)
-    commas, semicolons, tabs = (line.count(sign) for sign in (b",", b";", b"\t"))
+    commas, semicolons, tabs = (line.count(sign) for sign in SEPARATORS)
     if semicolons and (semicolons > commas or not options.header):
         return ";"
     return "\t" if tabs and not commas else ","
@@ -207,14 +220,16 @@ def _separator(path: Path, first: bytes, options: ReadOptions) -> str:
 def _header_below(start: bytes) -> int:
     """The number of the line that is probably the header, if lines stand above it, or 0.
 
-    It has more columns than the first line, and the next line has as many.
+    It has more columns than the first line, and the next line has as many. With another separator
+    the first line may have as many, too: then the commas below it are those of decimals.
     """
-    lines = start.splitlines()[:HIGH]
-    for sign in (b",", b";", b"\t"):
-        counts = [line.count(sign) for line in lines]
-        for i in range(1, len(counts) - 1):
-            if counts[i] == counts[i + 1] > max(1, counts[0]):
-                return i + 1
+    lines = start.splitlines()[:HIGH] or [b""]
+    first, *others = ([line.count(sign) for sign in SEPARATORS] for line in lines)
+    for number, (here, below) in enumerate(pairwise(others), start=2):
+        alike = any(a == b > 0 for a, b in zip(first, here, strict=True))
+        counts = zip(first, here, below, strict=True)
+        if not alike and any(b == c > max(1, a) for a, b, c in counts):
+            return number
     return 0
 
 
@@ -270,7 +285,8 @@ def _lines(path: Path, text: Text, last: int) -> list[int]:
         reader = csv_lines(lines, delimiter=text.separator)
         for cells in reader:
             comment = text.comment and cells and cells[0].lstrip().startswith(text.comment)
-            if cells and not comment:  # Arrow leaves empty lines out, too
+            stated = not found and cells and cells[0].lower() == "sep="
+            if cells and not comment and not stated:  # Arrow leaves empty lines out, too
                 found.append(before + 1)
             before = reader.line_num
             if len(found) > last + 1:

@@ -18,6 +18,7 @@ from lobsdice.data.formats.actions import prepare_actions
 from lobsdice.data.formats.cells import (
     check_columns,
     codes,
+    decoded,
     holds_times,
     is_blank,
     matrix,
@@ -36,6 +37,9 @@ from lobsdice.data.formats.options import ReadOptions
 from lobsdice.data.formats.twice import find_twice, sentence
 from lobsdice.data.spaces import ActionSpace
 from lobsdice.errors import LobsDICEError, plural
+
+#: Steps that go back once in an episode of so many rows are no shuffled rows.
+LONG = 10
 
 
 def to_table(episodes: Episodes) -> pa.Table:
@@ -88,6 +92,7 @@ def from_table(table: pa.Table, layout: Layout, options: ReadOptions) -> tuple[E
     """The episodes in a table, and a sentence for each thing to warn of."""
     if layout.episode == ONE:
         table = table.append_column(ONE, pa.array(np.zeros(table.num_rows, np.int64)))
+    table = decoded(table, layout.names)
     order = _Order.of(table, layout, options.max_gap)
     observations = matrix(table, layout.observations, may_be_empty=None)[0].astype(np.float32)
     observed = names_of(table, layout.observations)
@@ -148,6 +153,8 @@ class _Order:
     """The number of episodes of one row, which have no transition."""
     scattered: int
     """The number of episodes whose rows are not consecutive, if no column orders them."""
+    back: int
+    """The number of long episodes in which the column that orders the rows goes back once."""
     gaps: str | None
     """A sentence about gaps in time, if there are any."""
 
@@ -157,7 +164,7 @@ class _Order:
         if not table.num_rows:
             raise LobsDICEError("there are no episodes: the table has no rows")
         episode = codes(table, layout.episode)
-        order, gaps, repeats = _sorted(table, layout, episode, max_gap)
+        order, gaps, repeats, back = _sorted(table, layout, episode, max_gap)
         begins = np.diff(episode[order], prepend=-1) != 0
         if gaps and max_gap is not None:
             begins |= gaps.at
@@ -180,6 +187,7 @@ class _Order:
             goes_on=np.append(owner[1:] == owner[:-1], False)[sizes > 1],
             vanished=int((sizes == 1).sum()),
             scattered=_scattered(episode) if layout.step is None else 0,
+            back=back,
             gaps=gaps and _gap_sentence(table, layout, order, gaps, split=max_gap is not None),
         )
 
@@ -201,24 +209,32 @@ class _Order:
                 f"the rows of {plural(self.scattered, 'episode')} are not consecutive, and no "
                 "`step_column` orders them; the order of the file was taken"
             )
+        if self.back:
+            found.append(
+                f"`step_column` goes back once in {plural(self.back, 'episode')}, whose rows were "
+                "sorted by it; if a clock was set back or a counter began anew, that order is wrong"
+            )
         return [*found, *([self.gaps] if self.gaps else [])]
 
 
 def _sorted(
     table: pa.Table, layout: Layout, episode: Int64[np.ndarray, " rows"], max_gap: float | None
-) -> tuple[Int64[np.ndarray, " kept"], Gaps | None, tuple[np.ndarray, np.ndarray]]:
-    """The rows in the order of episodes and steps, the gaps between them, and those left out."""
+) -> tuple[Int64[np.ndarray, " kept"], Gaps | None, tuple[np.ndarray, np.ndarray], int]:
+    """The rows in the order of episodes and steps, the gaps between them, and those left out.
+
+    The number is that of episodes in which the steps go back once.
+    """
     none = np.zeros(0, np.int64)
     if layout.step is None:
         if max_gap is not None:
             raise LobsDICEError("`max_gap` needs a column of times; name it as `step_column`")
-        return np.argsort(episode, kind="stable"), None, (none, none)
+        return np.argsort(episode, kind="stable"), None, (none, none), 0
     steps = places(table, layout.step, episode)
     order = np.lexsort((steps, episode))
     repeats = find_twice(table, steps, episode, order, layout.step)
     order = order[~np.isin(order, repeats[0])]
     passed = elapsed(seconds(table, layout.step), order, episode)
-    return order, Gaps.find(passed, max_gap), repeats
+    return order, Gaps.find(passed, max_gap), repeats, _back(steps, episode)
 
 
 def _gap_sentence(
@@ -242,6 +258,16 @@ def _names(owners: list[Any], kept: Bool[np.ndarray, " parts"]) -> tuple[str, ..
     return () if names == [str(i) for i in range(len(names))] else tuple(names)
 
 
+def _back(steps: np.ndarray, episode: Int64[np.ndarray, " rows"]) -> int:
+    """The number of long episodes in which the steps go back once; shuffled ones do so often."""
+    rows = np.argsort(episode, kind="stable")
+    owner = episode[rows]
+    falls = (np.diff(steps[rows]) < 0) & (np.diff(owner) == 0)
+    sizes = np.bincount(episode)
+    once = np.bincount(owner[1:][falls], minlength=sizes.size) == 1
+    return int((once & (sizes >= LONG)).sum())
+
+
 def _scattered(episode: Int64[np.ndarray, " rows"]) -> int:
     begins = np.append(True, episode[1:] != episode[:-1])
     return int((np.bincount(episode[begins]) > 1).sum())
@@ -262,13 +288,20 @@ def _terminated(
     allowed[before] = True
     allowed[order.repeats[0]] = allowed[order.repeats[1]]
     if (bad := np.flatnonzero((flags & ~allowed) | ((values != 0) & (values != 1)))).size:
-        raise LobsDICEError(
-            f"column '{layout.terminated}', row {bad[0]}: {values[bad[0]]:g} is not valid; cells "
-            "hold 0, or 1 in the last two rows of an episode"
-        )
+        raise _misplaced(table, layout.terminated, int(bad[0]), words)
     ignored = flags[final] & filled[final] & ~flags[before]
     notices = _results_lost(int(lost.sum()), int(ignored.sum()))
     return (flags[final] & ~filled[final]) | flags[before], notices
+
+
+def _misplaced(table: pa.Table, name: str, row: int, words: Sequence[str]) -> LobsDICEError:
+    """The error for a cell that marks no end, or an end before the end of its episode."""
+    rule = "a mark of an end stands" if words else "cells hold 0, or 1"
+    return LobsDICEError(
+        f"column '{name}', row {row}: {str(table[name][row])[:60]} is not valid; {rule} in the "
+        "last two rows of an episode; if recordings share the name of an episode, rename it in "
+        "one, or split them with `max_gap`"
+    )
 
 
 def _results_lost(actions: int, terminations: int) -> list[str]:
