@@ -125,6 +125,14 @@ def test_a_run_folder_that_was_moved_knows_where_it_is(tmp_path):
     assert recipe.out == tmp_path / "moved" and recipe.environment == "CartPole-v1"
 
 
+def test_a_run_of_python_is_told_what_a_rehearsal_needs(tmp_path):
+    folder = make_run(tmp_path / "run", [None])
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"about": {}}))
+    with pytest.raises(LobsDICEError, match="a rehearsal needs a run of `lobsdice train`"):
+        read_recipe(folder)
+
+
 def test_the_paper_replaces_defaults_and_nothing_that_was_given(tmp_path):
     algorithm = LobsDICE(sharpness=3.0, alpha=0.2)
     recipe = Recipe(out=tmp_path, algorithm=algorithm, training=Options(steps=7)).as_published()

@@ -358,7 +358,8 @@ def read_recipe(folder: Path) -> Recipe:
     if not isinstance(settings, dict):
         raise LobsDICEError(
             f"{folder} was not made by `lobsdice train`, and does not name its recordings; in "
-            "Python, `ld.train(..., resume=True)` continues it and `ld.select` ranks it"
+            "Python, `ld.train(..., resume=True)` continues it and `ld.select` ranks it by its "
+            "error; a rehearsal needs a run of `lobsdice train`"
         )
     return Recipe.from_plain(settings | {"out": str(folder)})
 
