@@ -45,6 +45,15 @@ def test_a_table_of_any_library_is_read_like_a_file(make):
     assert some(found.actions).tolist() == [0, 1, 0]
 
 
+@pytest.mark.parametrize("kind", [polars.Categorical, polars.Enum(["left", "right", "up"])])
+def test_categories_of_polars_are_texts(kind):
+    frame = polars.DataFrame(TABLE).with_columns(polars.col("go").cast(kind))
+    found = Episodes.from_dataframe(
+        frame, episode_column="run", observation_columns="x", action_columns="go"
+    )
+    assert found.action_space == Discrete(2, ("left", "right"))
+
+
 def test_repeated_rows_are_compared_in_the_columns_that_are_read():
     frame = pandas.DataFrame(
         {"run": "a", "t": [0, 1, 1, 2], "x": [1.0, 2, 2, 3], "note": [*"abcd"]}

@@ -50,9 +50,7 @@ def _table(frame: Any) -> pa.Table:
         return pa.table({str(key): np.asarray(column) for key, column in frame.items()})
     if hasattr(frame, "__arrow_c_stream__"):
         table = pa.table(frame)
-        views = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}  # those of polars
-        fields = (field.with_type(views.get(field.type, field.type)) for field in table.schema)
-        return table.cast(pa.schema(fields))
+        return table.cast(pa.schema(f.with_type(_without_views(f.type)) for f in table.schema))
     if hasattr(frame, "__dataframe__"):
         from pyarrow.interchange import from_dataframe as exchanged
 
@@ -61,6 +59,13 @@ def _table(frame: Any) -> pa.Table:
         f"a value of type {type(frame).__name__} is not a table; give one of pandas, polars or "
         "pyarrow, or a dictionary of columns"
     )
+
+
+def _without_views(kind: pa.DataType) -> pa.DataType:
+    """The type in which Arrow stores texts itself, for those of polars."""
+    if pa.types.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, _without_views(kind.value_type), kind.ordered)
+    return {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}.get(kind, kind)
 
 
 # ---- Transitions ----
