@@ -367,7 +367,15 @@ BAD = {
     ),
     "termination in the middle": (
         table(".csv", terminated=[1, 0, 0, 0, 1]),
-        "column 'terminated', row 0 (line 2): 1 is not valid; cells hold 0, or 1 in the last two",
+        "column 'terminated', row 0 (line 2): 1 is not valid; a mark of an end stands in the ",
+    ),
+    "codes in place of marks": (
+        table(".csv", terminated=[0, 0, 2, 0, 1]),
+        "2 is not valid; cells hold 0, or 1 in the last two rows of an episode; if they are codes",
+    ),
+    "a clock that is too coarse": (
+        table(".csv", step=[0, 0, 0, 0, 1]),
+        "of the same episode, and the rows differ; many rows do, as if the clock were too coarse",
     ),
     "a success that is neither true nor false": (
         npz(OURS, success=np.array([1, 7])),

@@ -281,7 +281,7 @@ def _words_hint(column: Any, row: int) -> str:
     filled = [str(cell) for cell in column.unique().to_pylist() if cell not in (None, *EMPTY)]
     if not any(character.isdigit() for cell in filled for character in cell):
         return "; words are no states: give each word a column of its own, with 0 and 1"
-    number = re.match(r"[-+\d]", column[row].as_py().strip())
+    number = re.match(r"[-+\u2212\d]", column[row].as_py().strip())
     return "" if row or number else "; if this row holds units, remove it"
 
 

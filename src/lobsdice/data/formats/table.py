@@ -38,6 +38,15 @@ from lobsdice.data.formats.twice import find_twice, sentence
 from lobsdice.data.spaces import ActionSpace
 from lobsdice.errors import LobsDICEError, plural
 
+#: What to do with marks of ends that are other numbers, and with those before an end.
+CODES = (
+    "cells hold 0, or 1 in the last two rows of an episode; if they are codes, name those that "
+    "mark an end as `terminated_values`"
+)
+AFTER = (
+    "a mark of an end stands in the last two rows of an episode; cut the rows after it, or if they "
+    "are another recording of the same name, rename one or split them with `max_gap`"
+)
 #: Steps that go back once in an episode of so many rows are no shuffled rows.
 LONG = 10
 
@@ -288,20 +297,17 @@ def _terminated(
     allowed[before] = True
     allowed[order.repeats[0]] = allowed[order.repeats[1]]
     if (bad := np.flatnonzero((flags & ~allowed) | ((values != 0) & (values != 1)))).size:
-        raise _misplaced(table, layout.terminated, int(bad[0]), words)
+        code = not words and values[bad[0]] not in (0, 1)
+        raise _misplaced(table, layout.terminated, int(bad[0]), CODES if code else AFTER)
     ignored = flags[final] & filled[final] & ~flags[before]
     notices = _results_lost(int(lost.sum()), int(ignored.sum()))
     return (flags[final] & ~filled[final]) | flags[before], notices
 
 
-def _misplaced(table: pa.Table, name: str, row: int, words: Sequence[str]) -> LobsDICEError:
+def _misplaced(table: pa.Table, name: str, row: int, hint: str) -> LobsDICEError:
     """The error for a cell that marks no end, or an end before the end of its episode."""
-    rule = "a mark of an end stands" if words else "cells hold 0, or 1"
-    return LobsDICEError(
-        f"column '{name}', row {row}: {str(table[name][row])[:60]} is not valid; {rule} in the "
-        "last two rows of an episode; if recordings share the name of an episode, rename it in "
-        "one, or split them with `max_gap`"
-    )
+    cell = str(table[name][row])[:60]
+    return LobsDICEError(f"column '{name}', row {row}: {cell} is not valid; {hint}")
 
 
 def _results_lost(actions: int, terminations: int) -> list[str]:

@@ -8,6 +8,13 @@ from jaxtyping import Int64
 
 from lobsdice.errors import LobsDICEError, plural
 
+#: If more than one row of so many repeats a step, the clock of the file counts too slowly.
+MANY = 10
+COARSE = (
+    "many rows do, as if the clock were too coarse to order them: leave out `step_column`, so that "
+    "the order of the file counts"
+)
+
 Rows = Int64[np.ndarray, " _"]
 
 
@@ -29,7 +36,8 @@ def find_twice(
             row = int(again[unlike[0]])
             raise LobsDICEError(
                 f"column '{name}', row {row}: {table[name][row]} repeats the step of row "
-                f"{first[unlike[0]]} of the same episode, and the rows differ; remove one of them"
+                f"{first[unlike[0]]} of the same episode, and the rows differ; "
+                f"{COARSE if again.size > max(1, len(order) / MANY) else 'remove one of them'}"
             )
     return again, _origins(first, again)
 
