@@ -138,6 +138,12 @@ def test_a_leak_is_counted_and_warned_of(offline):
     assert (found.verdict, found.leaked, found.warns) == ("covered", 60, True)
 
 
+def test_other_units_are_mended_before_other_logs_are_recorded(offline):
+    metres = walks(4, seed=1)
+    millimetres = replace(metres, observations=1000 * metres.observations)
+    assert "first bring both to the same units" in audit(millimetres, offline).advice.sentence
+
+
 def test_an_audit_is_shown_in_a_few_lines(offline):
     shown = repr(audit(concatenate([walks(3, seed=1), offline.first(1)]), offline)).splitlines()
     assert shown[:2] == [

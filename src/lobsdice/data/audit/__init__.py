@@ -184,6 +184,7 @@ def audit(expert: Episodes, offline: Episodes) -> Audit:
         rate = compare_rates(*grouped)
     with console.waiting("Comparing ends"):
         ends = compare_ends(expert, some, whole=offline)
+    units = different_units(expert, offline)
     share = float(coverage.uncovered.mean())
     verdict, reason = judge(share, discrimination)
     closest = _closest(numbers[judged.episode_of(coverage.neighbour)], coverage, offline)
@@ -200,10 +201,10 @@ def audit(expert: Episodes, offline: Episodes) -> Audit:
         coverage=coverage,
         discrimination=discrimination,
         ends=ends,
-        units=different_units(expert, offline),
+        units=units,
         fills=fills,
         targets=targets(offline),
-        advice=advise(verdict, offline, uncovered=share),
+        advice=advise(verdict, offline, uncovered=share, mistaken=bool(units or rate)),
         expert=described[0],
         offline=described[1],
     )

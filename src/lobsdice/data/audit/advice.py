@@ -31,10 +31,16 @@ class Advice(NamedTuple):
         return f"{', then '.join(self.methods) or 'none'}: {self.reason}"
 
 
-def advise(verdict: Verdict, offline: Episodes, *, uncovered: float) -> Advice:
-    """The methods to train on data with this verdict and this share of uncovered transitions."""
+def advise(
+    verdict: Verdict, offline: Episodes, *, uncovered: float, mistaken: bool = False
+) -> Advice:
+    """The methods to train on data with this verdict and this share of uncovered transitions.
+
+    `mistaken` data has other units or another rate, which may be why it is not covered.
+    """
     if verdict == "not covered":
-        return Advice([], "no method learns what the logs do not show; record other logs")
+        remedy = "first bring both to the same units and rate" if mistaken else "record other logs"
+        return Advice([], f"no method learns what the logs do not show; {remedy}")
     if np.median(offline.lengths) < FEWEST_STEPS:
         return Advice([FIRST], "methods that look along logged episodes need longer ones")
     if differs_between_episodes(offline).any():
