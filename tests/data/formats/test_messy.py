@@ -531,7 +531,7 @@ def test_words_mark_ends_and_success(tmp_path):
 
 @pytest.mark.filterwarnings("ignore::lobsdice.errors.DataWarning")
 def test_a_mark_beside_an_action_needs_the_word_that_the_row_is_final(tmp_path):
-    with pytest.warns(DataWarning, match="2 marks of termination in such rows"):
+    with pytest.warns(DataWarning, match="2 marks of .* in such rows.*set `last_row_is_final`"):
         found = read(put(tmp_path / "a.csv", STATUS), **RUNS, **MARKED)
     assert not found.terminated.any()
 

@@ -321,7 +321,7 @@ def _results_lost(actions: int, terminations: int) -> list[str]:
     if terminations:
         sentence += (
             f", and {plural(terminations, 'mark')} of termination in such rows, too; add a row "
-            "with the final state, or leave the action empty if the last row is the final state"
+            "with the final state, or set `last_row_is_final` if the last row is the final state"
         )
     return [sentence]
 
