@@ -394,6 +394,13 @@ def test_whole_numbers_that_are_stored_as_reals_may_be_choices(tmp_path):
     assert some(found.actions).tolist() == [0, 2, 1]
 
 
+def test_a_single_1_among_zeros_may_be_a_choice(tmp_path):
+    table = {"episode": [0, 0, 0], "obs_0": [1.0, 2, 4], "action": [[0.0, 1], [1.0, 0], None]}
+    parquet.write_table(pa.table(table), tmp_path / "a.parquet")
+    with pytest.warns(DataWarning, match="a single 1 among zeros, .*the number of its column"):
+        read(tmp_path / "a.parquet")
+
+
 def test_a_slip_among_numbers_is_not_an_action(tmp_path):
     path = put(tmp_path / "a.csv", "episode,obs_0,action\n0,1,0.5\n0,2,O.5\n0,4,\n")
     with pytest.raises(

@@ -113,19 +113,33 @@ def _guesses(space: ActionSpace, actions: Actions) -> list[str]:
 
 
 def _choices(actions: Actions) -> list[str]:
-    """A sentence if one column holds few whole numbers: pandas stores integers with gaps as reals.
+    """A sentence if real numbers look like choices, of which a policy would take the mean.
 
-    A policy for real numbers would take the mean of two choices.
+    One column holds few whole numbers, because pandas stores integers with gaps as reals. Or each
+    row has a single 1 among zeros.
     """
-    low, high = (float(bound[0]) for bound in column_range(actions))
-    few = actions.shape[1] == 1 and 0 <= low < high <= MOST_CHOICES
-    if not few or any((rows != np.round(rows)).any() for _, rows in chunks(actions)):
+    low, high = column_range(actions)
+    wide = actions.shape[1] > 1
+    if low.min() < 0 or high.max() > (1 if wide else MOST_CHOICES) or low.min() == high.max():
         return []
+    if not all(_whole_numbers(rows, single=wide) for _, rows in chunks(actions)):
+        return []
+    if wide:
+        return [
+            "each action is a single 1 among zeros, and was read as real numbers; if it is a "
+            "choice, store the number of its column, or its name"
+        ]
     return [
-        f"the actions are the whole numbers {low:.0f} to {high:.0f}, but are stored as real numbers"
-        "; if they are choices, set `action_kind` to 'discrete', else state `action_low` and "
-        "`action_high`"
+        f"the actions are the whole numbers {low[0]:.0f} to {high[0]:.0f}, but are stored as real "
+        "numbers; if they are choices, set `action_kind` to 'discrete', else state `action_low` "
+        "and `action_high`"
     ]
+
+
+def _whole_numbers(rows: np.ndarray, *, single: bool) -> bool:
+    """True if all numbers are whole, and if only one of each row is not 0, where that is asked."""
+    whole = (rows == np.round(rows)).all()
+    return bool(whole and (not single or ((rows != 0).sum(axis=1) == 1).all()))
 
 
 def _unused(actions: Actions, names: Sequence[str]) -> list[str]:

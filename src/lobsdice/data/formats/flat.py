@@ -72,7 +72,7 @@ class Flat:
         for key in ("observations", "terminals"):
             if key not in found:
                 names = listed(sorted(stored.names), none="no keys")
-                hint = OWN_LAYOUT if key == "observations" and stored.names else ""
+                hint = OWN_LAYOUT if stored.names else ""
                 raise LobsDICEError(f"there is no '{key}'; the file has {names}{hint}")
         flat = cls({key: stored[name] for key, name in found.items()}, found)
         for key in found:
