@@ -12,12 +12,22 @@ from lobsdice.data.prepare import prepare
 from lobsdice.environments.learned import Mixture, Rehearsal, load_world
 from lobsdice.errors import LobsDICEError
 from lobsdice.training.draws import end_counts
+from lobsdice.training.engine import Member, Options
+from lobsdice.training.fleet import Fleet
 from lobsdice.training.rehearsal import dynamics
 from lobsdice.training.rehearsal.comparison import Comparison, Shown, sliced
-from lobsdice.training.rehearsal.dynamics import APART, learn_world, without_some_ends
+from lobsdice.training.rehearsal.dynamics import (
+    APART,
+    END_MASS,
+    Dynamics,
+    learn_world,
+    mass_of_ends,
+    with_bends,
+    without_some_ends,
+)
 from lobsdice.training.rehearsal.folders import succeeded
 from lobsdice.training.rehearsal.following import following
-from lobsdice.training.rehearsal.quality import miscalibration, quantiles
+from lobsdice.training.rehearsal.quality import ends_of, miscalibration, quantiles
 from lobsdice.training.rehearsal.rehearse import rehearse_policies
 from lobsdice.training.rehearsal.rollouts import _in_turn, first_states, roll_out
 from lobsdice.training.rehearsal.verdict import (
@@ -247,10 +257,31 @@ def test_ends_that_are_held_out_are_not_learned_from():
     assert rest.offline is data.offline and end_counts(rest)[2][1] == 40 - len(apart)
 
 
+def test_the_network_of_ends_begins_with_bends_at_final_states():
+    data = prepare(demonstrations(), walks([-0.8] * 40, np.linspace(-0.1, 0.1, 40), noise=0.3))
+    member = Member(Dynamics(width=8, move_scale=(1.0,)), 0, 0, Options(terminal="stay"))
+    fresh = Fleet((member, replace(member, seed=1)), (data,)).begin()
+    finals = ends_of(data)
+    begun = with_bends(fresh, finals)
+    net = begun.nets.policy.end
+    units = np.einsum("es,msw->mew", finals, net.weights[0]) + net.biases[0][:, None]
+    np.testing.assert_allclose(np.abs(units).min(axis=1), 0, atol=1e-4)
+    assert begun.average.end is net and begun.nets.policy.move is fresh.nets.policy.move
+    # Without an end in the logs nothing is known of where to bend.
+    assert with_bends(fresh, finals[:0]) is fresh
+
+
+def test_ends_that_are_held_out_do_not_make_ends_less_likely():
+    data = prepare(demonstrations(), walks([-0.8] * 40, np.linspace(-0.1, 0.1, 40), noise=0.3))
+    rest, apart = without_some_ends(data)
+    assert mass_of_ends(data, rest) == pytest.approx(END_MASS * (40 - len(apart)) / 40)
+    assert mass_of_ends(replace(data, ends=None), replace(data, ends=None)) == END_MASS
+
+
 def test_a_world_is_learned_from_the_logs_and_knows_its_errors(learned):
     quality = learned.about["quality"]
-    assert quality["unexplained"] < 0.02 and quality["end_error"] < 0.8
-    assert 0.3 < quality["expected_ends"] < 1 and quality["held_out"]
+    assert quality["unexplained"] < 0.02 and quality["end_error"] < 0.1
+    assert 0.8 < quality["expected_ends"] < 1 and quality["held_out"]
     assert quality_sentence(quality).endswith(
         f"expects an end with a probability of {quality['expected_ends']:.2f}"
     )

@@ -3,6 +3,10 @@
 Each member maximises the likelihood of the movements s' - s in the logs, as a mixture of Gaussians
 whose parameters depend on s and a (Bishop, 1994; ensembles as in Chua et al., 2018). It also learns
 to tell final states from the others. Members differ in their first weights and in their batches.
+
+Ends may be a tiny part of the states, such as a dock. The first layer of a fresh network bends only
+at the mean of the logs, and takes many steps to bend elsewhere. So the network of ends begins with
+bends at final states.
 """
 
 from dataclasses import replace
@@ -25,10 +29,10 @@ from lobsdice.environments.learned import LOG_STD_BOUNDS, MARGIN, Layers, Learne
 from lobsdice.errors import LobsDICEError
 from lobsdice.training.diagnostics import infer_actions
 from lobsdice.training.draws import held_out_rows
-from lobsdice.training.engine import Member, Options
+from lobsdice.training.engine import Member, Options, State
 from lobsdice.training.fleet import Fleet, iterate
 from lobsdice.training.folder import fingerprint
-from lobsdice.training.rehearsal.quality import measure
+from lobsdice.training.rehearsal.quality import ends_of, measure
 
 #: Networks in an ensemble.
 MEMBERS = 5
@@ -36,6 +40,8 @@ MEMBERS = 5
 STEPS, BATCH = 6000, 256
 #: The mass of an end in a batch, where a step has 1: ends are few and must be learned all the same.
 END_MASS = 10.0
+#: The first weights of the network of ends are so many times those of others.
+STEEP = 10.0
 #: One end in so many is held out. With fewer ends none is.
 APART = 16
 #: Members may differ by this many times what 99 % of the held-out rows have.
@@ -46,7 +52,7 @@ MOST_ROWS = 200_000
 LEAST = 1e-4
 
 
-class World(eqx.Module):
+class World(NamedTuple):
     """The networks of one member. The averages of their weights are kept."""
 
     move: MLP
@@ -65,6 +71,8 @@ class Dynamics(Defaults):
     goes_on: ClassVar[bool] = True
 
     rate: float = at_least(0, default=1e-3)
+    end_rate: float = at_least(0, default=3e-3)
+    """The learning rate of the network of ends."""
     gamma: float = END_MASS / (1 + END_MASS)
     """With this value a row of an end has the mass `END_MASS` in a batch."""
     width: int = at_least(1, default=128)
@@ -93,7 +101,7 @@ class Dynamics(Defaults):
         return move_loss + end_loss, {"move_loss": move_loss, "end_loss": end_loss}
 
     def rates(self, step: Int[Array, ""]) -> Any:
-        return Nets(self.rate)  # pyright: ignore[reportArgumentType]
+        return Nets(World(self.rate, self.end_rate))  # pyright: ignore[reportArgumentType]
 
     @staticmethod
     def _features(a: Any, size: int) -> Float[Array, "n features"]:
@@ -142,11 +150,13 @@ def learn_world(
     )
     fleet = Fleet(tuple(Member(dynamics, i, 0, options) for i in range(members)), (learned,))
     with progress("Learning the logs' world", steps) as advance:
-        *_, last = iterate(fleet, every=steps, on_steps=advance)
+        begun = with_bends(fleet.begin(), ends_of(learned))
+        *_, last = iterate(fleet, every=steps, begin=(0, begun), on_steps=advance)
     for stopped in fleet.stops(last).values():
         raise LobsDICEError(f"the world of the logs could not be learned: a network {stopped}")
     nets = jax.device_get(last.state.average)
-    return with_quality(_assemble(data, nets, scale), data, ends)
+    world = _assemble(data, nets, scale, mass_of_ends(data, learned))
+    return with_quality(world, data, ends)
 
 
 def without_some_ends(data: Data) -> tuple[Data, States]:
@@ -159,7 +169,34 @@ def without_some_ends(data: Data) -> tuple[Data, States]:
     return replace(data, ends=rest), ends.offline[apart]
 
 
-def _assemble(data: Data, nets: World, scale: np.ndarray) -> LearnedWorld:
+def with_bends(state: State, finals: States) -> State:
+    """The state of all members with networks of ends that are steep, and bend at final states.
+
+    Each unit of the first layer is 0 at a final state, drawn at random. Outputs keep their size.
+    """
+    if not len(finals):
+        return state
+    net = state.nets.policy.end
+    first = STEEP * net.weights[0]
+    members, _, width = first.shape
+    at = finals[np.random.default_rng(0).integers(len(finals), size=(members, width))]
+    bias = -jnp.einsum("msw,mws->mw", first, at)
+    bent = eqx.tree_at(
+        lambda x: (x.weights[0], x.biases[0], x.weights[-1]),
+        net,
+        (first, bias, net.weights[-1] / STEEP),
+    )
+    world = state.nets.policy._replace(end=bent)
+    return state._replace(nets=Nets(world), average=world)
+
+
+def mass_of_ends(data: Data, learned: Data) -> float:
+    """The factor by which the learner sees too many ends: held-out ends are none of them."""
+    known, seen = (x.end_weight * len(ends_of(x)) for x in (data, learned))
+    return END_MASS * seen / known if known else END_MASS
+
+
+def _assemble(data: Data, nets: World, scale: np.ndarray, end_mass: float) -> LearnedWorld:
     def layers(net: MLP) -> Layers:
         return tuple(zip(map(_plain, net.weights), map(_plain, net.biases), strict=True))
 
@@ -178,7 +215,7 @@ def _assemble(data: Data, nets: World, scale: np.ndarray) -> LearnedWorld:
         starts=_plain(raw[:: max(1, len(raw) // 1000)]),
         demonstrated=_plain(np.asarray(shown) * data.normaliser.scale + data.normaliser.mean),
         inferred=_plain(np.asarray(actions).reshape(len(actions), -1)),
-        end_mass=END_MASS,
+        end_mass=end_mass,
         limit=np.inf,
         about={},
     )
