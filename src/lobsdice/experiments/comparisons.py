@@ -90,11 +90,10 @@ def leads(ours: Seeds[Task], theirs: Seeds[Task]) -> dict[Task, dict[int, float]
 def stack(seeds: Seeds[Task], tasks: Sequence[Task]) -> Scores:
     """The values of all seeds; a column for each task, masked where it has fewer than others."""
     columns = [[seeds[task][seed] for seed in sorted(seeds[task])] for task in tasks]
-    most = max(map(len, columns), default=0)
-    values = np.array([[*x, *[np.nan] * (most - len(x))] for x in columns], np.float64)
-    missing = [[i >= len(x) for x in columns] for i in range(most)]
-    scores = values.reshape(len(tasks), most).T
-    return np.ma.masked_array(scores, missing) if np.any(missing) else scores
+    scores = np.ma.masked_all((max(map(len, columns), default=0), len(tasks)))
+    for place, column in enumerate(columns):
+        scores[: len(column), place] = column
+    return scores if np.ma.is_masked(scores) else np.asarray(scores)
 
 
 def seeds_of(scores: Scores) -> int | str:

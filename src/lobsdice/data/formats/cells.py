@@ -20,7 +20,7 @@ SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 #: The texts that count as an empty cell of a CSV file.
 EMPTY = ["", "NA", "N/A", "null", "NULL", "None"]
 
-
+#: What is wrong with texts in another encoding, and what to do.
 NOT_UTF8 = "it is not text in UTF-8; save it with that encoding"
 
 #: Truth values as texts.
